@@ -1,0 +1,35 @@
+# make demo: everything from nothing to a trained model, on data that ships with scikit-learn
+# make test: lint, types and tests. Both set up .venv first, and re-use it when it is there.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint types tests format clean
+
+demo: $(VENV)/installed
+	$(BIN)/python examples/few_labels.py
+
+test: lint types tests
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed
+	$(BIN)/mypy
+
+# one thread per worker: two workers on two cores are faster than two threads each
+tests: $(VENV)/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+format: $(VENV)/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m mmdgm`: the command `mmdgm` without an installed script."""
+
+from mmdgm.cli import main
+
+main()

@@ -1,0 +1,57 @@
+"""What a trained model is worth: error and bound on held-out images."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mmdgm.datasets import Images, Labels
+from mmdgm.models import VAE
+from mmdgm.preprocessing import to_unit
+
+BATCH = 1000
+
+
+@contextmanager
+def inference(model: VAE, *, seed: int = 0) -> Iterator[torch.device]:
+    """The model in evaluation mode, without gradients, with its own random draws; yields its device."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield device
+    finally:
+        model.train(was_training)
+
+
+def unit_batches(images: Images, scale: float, device: torch.device) -> Iterator[Tensor]:
+    """Images batch by batch, as grey values in [0, 1] on the device."""
+    for start in range(0, len(images), BATCH):
+        yield to_unit(torch.from_numpy(images[start : start + BATCH].copy()).to(device), scale)
+
+
+def predict_scores(model: Any, images: Images, *, scale: float) -> NDArray[np.float32]:
+    """Scores `(rows, K)` of a model that classifies."""
+    with inference(model) as device:
+        return np.concatenate([model.scores(x).cpu().numpy() for x in unit_batches(images, scale, device)])
+
+
+def error_percent(model: Any, images: Images, y: Labels, *, scale: float) -> float | None:
+    """Percentage of wrong predictions; None for a model that does not classify."""
+    if not hasattr(model, "scores"):
+        return None
+    wrong = predict_scores(model, images, scale=scale).argmax(1) != y
+    return float(100 * wrong.mean())
+
+
+def mean_elbo(model: VAE, images: Images, *, scale: float, seed: int = 0) -> float:
+    """The bound on the log-likelihood of grey values, in nats, averaged over rows."""
+    with inference(model, seed=seed) as device:
+        total = sum(model.elbo(x).double().sum().item() for x in unit_batches(images, scale, device))
+    return total / len(images)

@@ -1,0 +1,191 @@
+"""The max-margin deep conditional generative model (paper §3.3): Conv-MMCVA.
+
+A class-conditional VAE and a separate max-margin classifier s(x), learned on few labeled and many unlabeled rows.
+With ŷ = argmax_k s_k(x) for unlabeled rows, and means over the rows that each term is about:
+
+    min  g · mean_{l,u}[ −ELBO(x, y or ŷ) ]
+         + α · ( h · mean_l[hinge] + α_U · mean_u[hat] + α_B · balance + d · ‖W‖² )
+
+    ELBO(x, y) = E_q[log p(x|z, y)] − KL(q(z|x, y) ‖ p(z)) + log p(y),   p(y) = 1/K
+    W          weights of the classifier's last layer
+    g, h       1, or 0 to leave the term out
+
+The point estimate ŷ makes a step cost the same for any number of classes. It is a constant for the gradient, but
+for the straight-through term: the gradient of the generative loss with respect to the one-hot labels flows,
+weighted, into softmax(s).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from mmdgm import margins
+from mmdgm.batches import Batch
+from mmdgm.models.vae import VAE
+from mmdgm.networks import Classifier, Encoder, Shape
+from mmdgm.recipes import conditional_conv_networks, conv_classifier
+from mmdgm.settings import setting
+
+
+class MaxMarginConditionalVAETerms(NamedTuple):
+    """What the objective is made of; training minimises `loss` and logs the mean of the rest."""
+
+    loss: Tensor  # ()
+    elbo: Tensor  # (rows,)
+    kl: Tensor  # (rows,)
+    hinge: Tensor  # (labeled rows,)
+    hat: Tensor  # (unlabeled rows,), or (1,) zero where there are none
+    balance: Tensor  # ()
+    top_class_share: Tensor  # (): how many unlabeled rows fall to the most frequent putative label
+
+
+class MaxMarginConditionalVAE(VAE):
+    """A class-conditional VAE and a max-margin classifier that share nothing but the labels.
+
+    `encoder` and `decoder` take one-hot labels. A weight of 0 leaves its term out of the objective.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        encoder: Encoder,
+        decoder: nn.Module,
+        *,
+        n_classes: int,
+        alpha: float = 0.1,
+        hinge_weight: float = 1.0,
+        hat_weight: float = 0.3,
+        balance_weight: float = 1e-3,
+        generative_weight: float = 1.0,
+        straight_through: float = 0.0,
+        last_layer_decay: float = 1e-4,
+        margin: float = 1.0,
+        samples: int = 1,
+    ):
+        super().__init__(encoder, decoder, samples=samples)
+        self.classifier, self.n_classes = classifier, n_classes
+        self.alpha, self.margin = alpha, margin
+        self.hinge_weight, self.hat_weight, self.balance_weight = hinge_weight, hat_weight, balance_weight
+        self.generative_weight, self.straight_through = generative_weight, straight_through
+        self.last_layer_decay = last_layer_decay
+
+    def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
+        n = len(batch.x)
+        x = torch.cat([batch.x, batch.x_unlabeled])
+        scores = self.classifier(x).float()  # one pass: labeled and unlabeled rows share batch statistics
+        scores_unlabeled = scores[n:]
+        putative = scores_unlabeled.argmax(dim=1)
+        labels = self._labels(torch.cat([batch.y, putative]), scores)
+
+        hinge = margins.hinge(scores[:n], batch.y, margin=self.margin)
+        zero = scores.new_zeros(())
+        hat, balance, top_class_share = zero[None], zero, zero
+        if len(scores_unlabeled):
+            hat = margins.hat(scores_unlabeled, margin=self.margin)
+            balance = margins.label_balance(scores[:n], batch.y, scores_unlabeled)
+            top_class_share = one_hot(putative, self.n_classes).float().mean(dim=0).max()
+
+        margin_loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
+        if self.hinge_weight:
+            margin_loss = margin_loss + self.hinge_weight * hinge.mean()
+        if self.hat_weight:
+            margin_loss = margin_loss + self.hat_weight * hat.mean()
+        if self.balance_weight:
+            margin_loss = margin_loss + self.balance_weight * balance
+        loss = self.alpha * margin_loss
+        elbo = kl = zero[None]
+        if self.generative_weight:
+            bound = self.bound(x, self.encoder(x, labels), labels)
+            elbo, kl = bound.elbo - math.log(self.n_classes), bound.kl
+            loss = loss - self.generative_weight * elbo.mean()
+        return MaxMarginConditionalVAETerms(
+            loss=loss,
+            elbo=elbo,
+            kl=kl,
+            hinge=hinge,
+            hat=hat,
+            balance=balance,
+            top_class_share=top_class_share,
+        )
+
+    def _labels(self, y: Tensor, scores: Tensor) -> Tensor:
+        """One-hot labels `(rows, K)`; their gradient reaches softmax(scores) with the straight-through weight."""
+        labels = one_hot(y, self.n_classes).to(scores.dtype)
+        if self.straight_through:
+            probabilities = scores.softmax(dim=1)
+            labels = labels + self.straight_through * (probabilities - probabilities.detach())
+        return labels
+
+    @torch.no_grad()
+    def scores(self, x: Tensor) -> Tensor:
+        """Unbounded margins of each class, `(rows, K)`."""
+        scores: Tensor = self.classifier(x).float()
+        return scores
+
+    def _predicted(self, x: Tensor) -> Tensor:
+        return one_hot(self.scores(x).argmax(dim=1), self.n_classes).float()
+
+    @torch.no_grad()
+    def elbo(self, x: Tensor) -> Tensor:
+        """The bound of each row with the predicted label, log p(y) included."""
+        labels = self._predicted(x)
+        return self.bound(x, self.encoder(x, labels), labels).elbo - math.log(self.n_classes)
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """The decoder's mean at one draw of z ~ q(z|x, ŷ), ŷ predicted."""
+        labels = self._predicted(x)
+        return self.decode(self.encoder(x, labels).qz.sample(), labels).mean
+
+    @torch.no_grad()
+    def generate(self, z: Tensor, y: Tensor | None = None) -> Tensor:
+        """The decoder's mean for given codes `(rows, z)` and classes `(rows,)`."""
+        if y is None:
+            raise ValueError("a conditional model generates from codes and classes: give y")
+        return self.decode(z, one_hot(y, self.n_classes).float()).mean
+
+    def trivial_solution(self, metrics: dict[str, float]) -> str | None:
+        if self.hinge_weight and abs(metrics["hinge"] - self.margin) < 0.005 * self.margin:
+            return f"the classifier scores all classes alike (hinge stays at the margin, {self.margin:g})"
+        if metrics["top_class_share"] > 0.999:
+            return "all unlabeled rows are put into one class"
+        return super().trivial_solution(metrics) if self.generative_weight else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxMarginConditionalVAEConfig:
+    """How a MaxMarginConditionalVAE is built."""
+
+    z: int = setting(100, "size of the latent code", least=1)
+    dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
+    narrow: bool = setting(False, "make the classifier's last convolution 1×1 with one channel per class")
+    alpha: float = setting(0.1, "weight α of all margin terms against the bound", least=0)
+    margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
+    hinge_weight: float = setting(1.0, "weight of the hinge loss on labeled rows", least=0)
+    hat_weight: float = setting(0.3, "weight α_U of the hat loss on unlabeled rows", least=0)
+    balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
+    generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
+    straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
+    last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
+    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
+
+    def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginConditionalVAE:
+        """A new model, with weights from torch's current random state."""
+        return MaxMarginConditionalVAE(
+            conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow),
+            *conditional_conv_networks(shape, z=self.z, n_classes=n_classes),
+            n_classes=n_classes,
+            alpha=self.alpha,
+            hinge_weight=self.hinge_weight,
+            hat_weight=self.hat_weight,
+            balance_weight=self.balance_weight,
+            generative_weight=self.generative_weight,
+            straight_through=self.straight_through,
+            last_layer_decay=self.last_layer_decay,
+            margin=self.margin,
+            samples=self.samples,
+        )

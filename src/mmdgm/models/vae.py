@@ -1,0 +1,132 @@
+"""The variational autoencoder, Kingma and Welling's "VA" in the paper.
+
+    z ~ N(0, I)              latent code, `(rows, z)`
+    x ~ p(x|z)               pixels, Bernoulli with the decoder's logits
+    q(z|x) = N(μ(x), σ²(x))  recognition network
+
+    log p(x) ≥ ELBO(x) = E_q[log p(x|z)] − KL(q(z|x) ‖ p(z))
+
+The same class serves as the class-conditional VAE when its networks take labels: then every density above is
+given y.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Bernoulli, Normal, kl_divergence
+
+from mmdgm.batches import Batch
+from mmdgm.networks import Encoder, Encoding, Shape
+from mmdgm.recipes import conv_networks, mlp_networks
+from mmdgm.settings import setting
+
+
+class Bound(NamedTuple):
+    """The two terms of the evidence lower bound, each `(rows,)`."""
+
+    log_likelihood: Tensor
+    kl: Tensor
+
+    @property
+    def elbo(self) -> Tensor:
+        return self.log_likelihood - self.kl
+
+
+class Terms(Protocol):
+    """What every objective returns: a named tuple of its terms, of which training minimises `loss`."""
+
+    @property
+    def loss(self) -> Tensor: ...
+
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+
+    def __iter__(self) -> Iterator[Tensor]: ...
+
+
+class VAETerms(NamedTuple):
+    """What the objective is made of; training minimises `loss` and logs the mean of the rest."""
+
+    loss: Tensor  # ()
+    elbo: Tensor  # (rows,)
+    kl: Tensor  # (rows,)
+
+
+class VAE(nn.Module):
+    """An encoder, a decoder and the bound that ties them; `samples` is the paper's L."""
+
+    def __init__(self, encoder: Encoder, decoder: nn.Module, *, samples: int = 1):
+        super().__init__()
+        self.encoder, self.decoder, self.samples = encoder, decoder, samples
+
+    def forward(self, batch: Batch) -> Terms:
+        """The objective −mean ELBO over all rows, labeled or not."""
+        x = torch.cat([batch.x, batch.x_unlabeled])
+        bound = self.bound(x, self.encoder(x))
+        return VAETerms(loss=-bound.elbo.mean(), elbo=bound.elbo, kl=bound.kl)
+
+    def bound(self, x: Tensor, encoding: Encoding, labels: Tensor | None = None) -> Bound:
+        """Monte Carlo likelihood over L draws of z, analytic KL."""
+        qz = encoding.qz
+        z = qz.rsample((self.samples,))
+        repeated = None if labels is None else labels.repeat(self.samples, 1)
+        px = self.decode(z.flatten(0, 1), repeated)
+        x_repeated = x.repeat(self.samples, 1, 1, 1)
+        pixels: Tensor = px.log_prob(x_repeated)
+        log_likelihood = pixels.flatten(1).sum(1).reshape(self.samples, -1).mean(0)
+        kl = kl_divergence(qz, self.prior(qz)).sum(1)
+        return Bound(log_likelihood, kl)
+
+    def prior(self, qz: Normal) -> Normal:
+        """p(z) = N(0, I), of the shape of q."""
+        return Normal(torch.zeros_like(qz.loc), torch.ones_like(qz.scale), validate_args=False)
+
+    def decode(self, z: Tensor, labels: Tensor | None = None) -> Bernoulli:
+        """p(x|z): independent Bernoulli pixels; grey values are allowed."""
+        return Bernoulli(logits=self.decoder(z, labels).float(), validate_args=False)
+
+    # what a trained model is asked, one row or many; no gradients
+
+    @torch.no_grad()
+    def elbo(self, x: Tensor) -> Tensor:
+        """The bound of each row, `(rows,)`, from L draws of z."""
+        return self.bound(x, self.encoder(x)).elbo
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """The decoder's mean at one draw of z ~ q(z|x)."""
+        return self.decode(self.encoder(x).qz.sample()).mean
+
+    @torch.no_grad()
+    def generate(self, z: Tensor) -> Tensor:
+        """The decoder's mean for given codes `(rows, z)`."""
+        return self.decode(z).mean
+
+    def trivial_solution(self, metrics: dict[str, float]) -> str | None:
+        """In words, the useless solution that these training means show, if any."""
+        if metrics["kl"] < 0.01:
+            return "the latent code carries nothing (KL is 0)"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VAEConfig:
+    """How a VAE is built."""
+
+    network: Literal["mlp", "conv"] = setting("mlp", "kind of encoder and decoder")
+    hidden: tuple[int, ...] = setting((500, 500), "units of the MLP's hidden layers")
+    z: int = setting(50, "size of the latent code", least=1)
+    dropout: float = setting(0.5, "dropout rate in the conv encoder", least=0, most=0.95)
+    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
+
+    def networks(self, shape: Shape) -> tuple[Encoder, nn.Module]:
+        if self.network == "mlp":
+            return mlp_networks(shape, hidden=self.hidden, z=self.z)
+        return conv_networks(shape, z=self.z, dropout=self.dropout)
+
+    def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> VAE:
+        """A new model, with weights from torch's current random state."""
+        return VAE(*self.networks(shape), samples=self.samples)

@@ -1,0 +1,253 @@
+"""Encoders, decoders and classifiers: multilayer perceptrons and conv nets. They know no loss.
+
+Every network takes images `(rows, channels, height, width)` and, where it is conditioned on the class, one-hot
+labels `(rows, K)`. Which layers for which image size: see `recipes`.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from torch import Tensor, nn
+from torch.distributions import Normal
+from torch.nn.functional import dropout, max_pool2d, relu, softplus
+
+from mmdgm.layers import Conv, Padding, dense
+
+Shape = tuple[int, int, int]  # channels, height, width
+
+
+class Encoding(NamedTuple):
+    """What a recognition network says of a batch of images."""
+
+    mean: Tensor  # (rows, z)
+    log_variance: Tensor  # (rows, z)
+    hidden: tuple[Tensor, ...]  # deterministic activations that may serve as features, each (rows, width)
+
+    @property
+    def qz(self) -> Normal:
+        """q(z|x), or q(z|x, y): a diagonal Gaussian."""
+        return Normal(self.mean.float(), (0.5 * self.log_variance.float()).exp(), validate_args=False)
+
+
+class GaussianHead(nn.Module):
+    """Mean and log-variance as affine functions of the last activation."""
+
+    def __init__(self, width: int, z: int, *, zero_log_variance: bool = False):
+        super().__init__()
+        self.mean, self.log_variance = dense(width, z), dense(width, z)
+        if zero_log_variance:
+            nn.init.zeros_(self.log_variance.weight)
+
+    def forward(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        return self.mean(hidden), self.log_variance(hidden)
+
+
+class Encoder(nn.Module):
+    """A recognition network: images, and labels where it is conditioned on them, to an Encoding."""
+
+    hidden_widths: tuple[int, ...]  # widths of Encoding.hidden
+    z: int
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
+        raise NotImplementedError
+
+
+class Classifier(nn.Module):
+    """A network from images to scores `(rows, K)`, ending in the linear layer `last`."""
+
+    last: nn.Linear
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+# --- multilayer perceptrons ------------------------------------------------------------------------------
+
+
+class MLPEncoder(Encoder):
+    """Dense layers with softplus; every hidden layer may serve as features."""
+
+    def __init__(self, shape: Shape, hidden: tuple[int, ...], z: int):
+        super().__init__()
+        channels, height, width = shape
+        self.layers = nn.ModuleList(dense(a, b) for a, b in pairwise((channels * height * width, *hidden)))
+        self.head = GaussianHead(hidden[-1], z)
+        self.hidden_widths, self.z = hidden, z
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
+        activation = x.flatten(1)
+        hidden = []
+        for layer in self.layers:
+            activation = softplus(layer(activation))
+            hidden.append(activation)
+        mean, log_variance = self.head(activation)
+        return Encoding(mean, log_variance, tuple(hidden))
+
+
+class MLPDecoder(nn.Module):
+    """Dense layers with softplus; latent codes `(rows, z)` to Bernoulli logits `(rows, *shape)`."""
+
+    def __init__(self, z: int, hidden: tuple[int, ...], shape: Shape):
+        super().__init__()
+        channels, height, width = shape
+        self.shape = shape
+        self.layers = nn.ModuleList(dense(a, b) for a, b in pairwise((z, *hidden)))
+        self.out = dense(hidden[-1], channels * height * width)
+
+    def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            z = softplus(layer(z))
+        logits: Tensor = self.out(z)
+        return logits.reshape(-1, *self.shape)
+
+
+# --- conv nets -------------------------------------------------------------------------------------------
+
+
+class Layer(NamedTuple):
+    """One convolutional layer of a recipe: (unpool,) convolve, (normalise,) rectify, (pool, drop out)."""
+
+    channels: int
+    kernel: int
+    padding: Padding = "same"
+    pool: bool = False
+    unpool: bool = False
+    drop: bool = False
+
+
+class ConvStack(nn.Module):
+    """The layers of a recipe one after the other, the last one rectified too unless `linear_end`."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        recipe: tuple[Layer, ...],
+        *,
+        n_classes: int = 0,
+        dropout: float = 0.0,
+        linear_end: bool = False,
+    ):
+        super().__init__()
+        channels, *size = shape
+        self.recipe, self.dropout, self.linear_end = recipe, dropout, linear_end
+        self.convs = nn.ModuleList()
+        for layer in recipe:
+            conv = Conv(
+                channels,
+                layer.channels,
+                layer.kernel,
+                size=(size[0], size[1]),
+                padding=layer.padding,
+                unpool=layer.unpool,
+                n_classes=n_classes,
+            )
+            self.convs.append(conv)
+            channels, size = layer.channels, [s // 2 if layer.pool else s for s in conv.out_size]
+        self.out_shape: Shape = (channels, size[0], size[1])
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        for i, (layer, conv) in enumerate(zip(self.recipe, self.convs, strict=True)):
+            x = conv(x, labels)
+            if i == len(self.recipe) - 1 and self.linear_end:
+                return x
+            x = relu(x)
+            if layer.pool:
+                x = max_pool2d(x, 2)
+            if layer.drop:
+                x = dropout(x, self.dropout, self.training)
+        return x
+
+
+class ConvEncoder(Encoder):
+    """Convolutions, then optionally a dense layer, then the Gaussian; the last activation is the features."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        recipe: tuple[Layer, ...],
+        z: int,
+        *,
+        dense_width: int = 0,
+        dropout: float = 0.0,
+        n_classes: int = 0,
+        zero_log_variance: bool = False,
+    ):
+        super().__init__()
+        self.stack = ConvStack(shape, recipe, n_classes=n_classes, dropout=dropout)
+        channels, height, width = self.stack.out_shape
+        flat = channels * height * width
+        self.dense = dense(flat, dense_width) if dense_width else None
+        self.dropout = dropout
+        self.hidden_widths, self.z = (dense_width or flat,), z
+        self.head = GaussianHead(self.hidden_widths[0], z, zero_log_variance=zero_log_variance)
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
+        features = self.stack(x, labels).flatten(1)
+        if self.dense is not None:
+            features = dropout(relu(self.dense(features)), self.dropout, self.training)
+        mean, log_variance = self.head(features)
+        return Encoding(mean, log_variance, (features,))
+
+
+class ConvDecoder(nn.Module):
+    """Dense layers to a small image, then convolutions and unpooling; the last layer gives Bernoulli logits."""
+
+    def __init__(
+        self,
+        z: int,
+        start: Shape,
+        recipe: tuple[Layer, ...],
+        *,
+        dense_width: int = 0,
+        n_classes: int = 0,
+    ):
+        super().__init__()
+        channels, height, width = start
+        widths = (z, dense_width, channels * height * width) if dense_width else (z, channels * height * width)
+        self.dense = nn.ModuleList(dense(a, b) for a, b in pairwise(widths))
+        self.start = start
+        self.stack = ConvStack(start, recipe, n_classes=n_classes, linear_end=True)
+
+    def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        for layer in self.dense:
+            z = relu(layer(z))
+        logits: Tensor = self.stack(z.reshape(-1, *self.start), labels)
+        return logits
+
+
+class ConvClassifier(Classifier):
+    """Conv (no bias) → batch norm → ReLU → pool → dropout, then global average pooling and a linear layer."""
+
+    def __init__(self, shape: Shape, recipe: tuple[Layer, ...], n_classes: int, *, dropout: float = 0.0):
+        super().__init__()
+        channels, *size = shape
+        layers: list[nn.Module] = []
+        for layer in recipe:
+            conv = Conv(
+                channels,
+                layer.channels,
+                layer.kernel,
+                size=(size[0], size[1]),
+                padding=layer.padding,
+                bias=False,
+            )
+            layers += [conv, nn.BatchNorm2d(layer.channels), nn.ReLU()]
+            if layer.pool:
+                layers.append(nn.MaxPool2d(2))
+            if layer.drop:
+                layers.append(nn.Dropout(dropout))
+            channels, size = layer.channels, [s // 2 if layer.pool else s for s in conv.out_size]
+        self.features = nn.Sequential(*layers)
+        self.last = linear_classifier(channels, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.last(self.features(x).mean(dim=(2, 3)))
+        return scores
+
+
+def linear_classifier(width: int, n_classes: int) -> nn.Linear:
+    """A linear layer with weights from N(0, .01²) and zero biases."""
+    layer = nn.Linear(width, n_classes)
+    nn.init.normal_(layer.weight, std=0.01)
+    nn.init.zeros_(layer.bias)
+    return layer

@@ -1,0 +1,77 @@
+"""Files that are whole or absent: JSON and tensors (safetensors), written beside their place and then renamed.
+
+Nothing here is pickled, so reading a file never executes anything.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from mmdgm.errors import InputError
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that at every moment its path holds the old content or all of the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a dictionary of plain values, indented."""
+    write_whole(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a dictionary of plain values."""
+    try:
+        value = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is no valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: holds no JSON object")
+    return value
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any] | None = None) -> None:
+    """Write named tensors and a dictionary of plain values."""
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    header = {"json": json.dumps(metadata or {})}
+    write_whole(path, safetensors.torch.save(content, header))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read named tensors and the dictionary of plain values beside them."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = json.loads((file.metadata() or {}).get("json", "{}"))
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path}: is no valid safetensors file ({error})") from None
+    return tensors, metadata

@@ -1,0 +1,137 @@
+"""What training shows and writes while it runs: a progress display, metrics.csv, TensorBoard."""
+
+import csv
+import io
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mmdgm.persistence import write_whole
+from mmdgm.training import Record
+
+
+class Display:
+    """A live bar with rate and time left on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, title: str, console: Console, *, seconds_between_lines: float = 20.0):
+        self.title, self.console, self.seconds_between_lines = title, console, seconds_between_lines
+        self._last_line = time.monotonic()
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                TextColumn("epoch {task.fields[epoch]}  step"),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}  left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[terms]}"),
+                console=console,
+            )
+            self._task = self._bar.add_task(title, total=None, epoch="0", rate="", terms="")
+
+    def __enter__(self) -> "Display":
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, record: Record) -> None:
+        terms = "  ".join(f"{name} {value:.4g}" for name, value in record.metrics.items())
+        epoch, rate = f"{record.epoch:.0f}/{record.total_epochs}", f"{record.images_per_second:,.0f} img/s"
+        if self._bar:
+            self._bar.update(
+                self._task,
+                description=f"{self.title} {record.stage}",
+                total=record.total_steps,
+                completed=record.step,
+                epoch=epoch,
+                rate=rate,
+                terms=terms,
+            )
+        elif time.monotonic() - self._last_line >= self.seconds_between_lines or record.step == record.total_steps:
+            self._last_line = time.monotonic()
+            left = (record.total_steps - record.step) * record.seconds / record.step
+            self.console.print(
+                f"{self.title} {record.stage}  epoch {epoch}  step {record.step}/{record.total_steps}  "
+                f"{rate}  {left:.0f} s left  {terms}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+class MetricsFile:
+    """metrics.csv: one row per record. Opened on a resumed run, it forgets rows after the checkpoint's step."""
+
+    def __init__(self, path: Path, *, keep_steps: int = 0):
+        self.path = path
+        rows = [row for row in read_metrics(path) if row["step"] <= keep_steps] if keep_steps else []
+        write_whole(path, _csv(rows, header=True).encode() if rows else b"")
+
+    def __call__(self, record: Record) -> None:
+        row = {
+            "stage": record.stage,
+            "step": record.step,
+            "epoch": round(record.epoch, 4),
+            "learning_rate": record.learning_rate,
+            **record.metrics,
+            "images_per_second": round(record.images_per_second, 1),
+            "seconds": round(record.seconds, 3),
+        }
+        new = self.path.stat().st_size == 0
+        with self.path.open("a", newline="") as file:
+            file.write(_csv([row], header=new))
+
+
+def _csv(rows: list[dict[str, Any]], *, header: bool) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=rows[0].keys(), lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The rows of a metrics.csv, numbers as numbers; a half-written last line is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if None in row or None in row.values():
+                continue
+            rows.append({key: value if key == "stage" else _number(value) for key, value in row.items()})
+    return rows
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() and "." not in text and "e" not in text else value
+
+
+def tensorboard(folder: Path, *, keep_steps: int = 0) -> Callable[[Record], None] | None:
+    """A listener that writes TensorBoard events, where that is installed."""
+    if find_spec("tensorboard") is None:
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(folder, purge_step=keep_steps + 1)
+
+    def write(record: Record) -> None:
+        for name, value in {**record.metrics, "learning_rate": record.learning_rate}.items():
+            writer.add_scalar(name, value, record.step)
+        writer.flush()
+
+    return write

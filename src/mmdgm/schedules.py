@@ -1,0 +1,39 @@
+"""The learning rate as a pure function of the step: nothing to save, nothing to restore."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+ScheduleName = Literal["constant", "cosine", "step"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A base rate, a linear warm-up over the first steps, and a decay.
+
+    constant   the base rate
+    cosine     base · ½(1 + cos(π · step / total))
+    step       base · factor^n, n = decays so far: one at `decay_start` and one every `decay_every` epochs after
+    """
+
+    name: ScheduleName
+    base: float
+    total_steps: int
+    steps_per_epoch: int
+    warmup_steps: int = 0
+    decay_start: int = 0
+    decay_every: int = 1
+    decay_factor: float = 1.0
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        return self.base * min(1.0, (step + 1) / (self.warmup_steps + 1)) * self._decay(step)
+
+    def _decay(self, step: int) -> float:
+        if self.name == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * step / self.total_steps))
+        if self.name == "step":
+            epoch = step // self.steps_per_epoch
+            decays = (epoch - self.decay_start) // self.decay_every + 1 if epoch >= self.decay_start else 0
+            return self.decay_factor**decays
+        return 1.0

@@ -1,0 +1,183 @@
+"""Settings as frozen dataclasses: what a value may be, and how `--set key=value` changes one.
+
+A setting is a dataclass field made by `setting(...)`, which carries a sentence of help and the allowed range; its
+allowed type is the field's annotation: int, float, bool, a Literal, a tuple of ints, each possibly `| None`.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from mmdgm.errors import InputError
+
+T = TypeVar("T")
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+) -> Any:
+    """A dataclass field with a sentence of help and the range that its value must lie in."""
+    return dataclasses.field(
+        default=default, metadata={"help": help, "least": least, "most": most, "above": above}
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One setting of a settings object, as the command line shows and reads it."""
+
+    key: str
+    value: Any
+    type: Any
+    metadata: Mapping[str, Any]
+
+    @property
+    def help(self) -> str:
+        return str(self.metadata.get("help", ""))
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words: `a number > 0`, `mlp | conv`, `true | false`."""
+        words = [_type_in_words(part, self._range()) for part in _alternatives(self.type)]
+        return " | ".join(words)
+
+    def _range(self) -> str:
+        signs = {"above": ">", "least": "≥", "most": "≤"}
+        limits = [f"{sign} {self.metadata[k]:g}" for k, sign in signs.items() if self.metadata.get(k) is not None]
+        return " and ".join(limits)
+
+    def parse(self, text: str) -> Any:
+        """The value that `text` stands for, or an InputError that says what is allowed."""
+        for alternative in _alternatives(self.type):
+            try:
+                value = _parse_as(alternative, text.strip())
+            except ValueError:
+                continue
+            if self.permits(value):
+                return value
+        raise InputError(f"{self.key}={text}: not allowed; {self.key} takes {self.allowed}")
+
+    def permits(self, value: Any) -> bool:
+        """Whether a value of the right type lies in the allowed range."""
+        if value is None or not isinstance(value, int | float) or isinstance(value, bool):
+            return True
+        limits = self.metadata
+        return (
+            value == value
+            and abs(value) != float("inf")
+            and (limits.get("least") is None or value >= limits["least"])
+            and (limits.get("most") is None or value <= limits["most"])
+            and (limits.get("above") is None or value > limits["above"])
+        )
+
+
+def settings_of(config: Any) -> dict[str, Setting]:
+    """All settings of a (nested) settings object, by key; keys are unique over its parts."""
+    found: dict[str, Setting] = {}
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            inner = settings_of(value)
+            assert not found.keys() & inner.keys(), f"a key stands twice in {type(config).__name__}"
+            found |= inner
+        elif "help" in field.metadata:
+            found[field.name] = Setting(field.name, value, hints[field.name], field.metadata)
+    return found
+
+
+def override(config: T, assignments: Iterable[str]) -> tuple[T, dict[str, Any]]:
+    """The config with `key=value` assignments made, and those values by key."""
+    known = settings_of(config)
+    changes: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        key = key.strip()
+        if not equals:
+            raise InputError(f"--set {assignment}: write key=value, for example --set epochs=10")
+        if key not in known:
+            raise InputError(f"--set {key}: there is no such setting; {_nearest(key, known)}")
+        changes[key] = known[key].parse(text)
+    return replace_settings(config, changes), changes
+
+
+def replace_settings(config: T, changes: Mapping[str, Any]) -> T:
+    """The config with the given settings replaced, wherever in its parts they stand."""
+    updates: dict[str, Any] = {}
+    for field in dataclasses.fields(config):  # type: ignore[arg-type]
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            updates[field.name] = replace_settings(value, changes)
+        elif field.name in changes and "help" in field.metadata:
+            updates[field.name] = changes[field.name]
+    return dataclasses.replace(config, **updates)  # type: ignore[type-var]
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A settings object as nested dictionaries of plain values."""
+    return dataclasses.asdict(config)
+
+
+def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
+    """A flat settings object of the given kind from plain values; unknown or missing keys are errors."""
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if unknown := set(values) - names:
+        raise InputError(f"{kind.__name__} has no setting {', '.join(sorted(unknown))}")
+    if missing := names - set(values):
+        raise InputError(f"{kind.__name__} lacks the setting {', '.join(sorted(missing))}")
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+
+
+def _nearest(key: str, known: Mapping[str, Setting]) -> str:
+    close = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5)
+    if close:
+        nearest = known[close[0]]
+        return f"the nearest is {nearest.key} (takes {nearest.allowed})"
+    return f"there are: {', '.join(known)}"
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    """The parts of a union, None first so that the word "none" is not tried as anything else."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return tuple(sorted(typing.get_args(kind), key=lambda part: part is not type(None)))
+    return (kind,)
+
+
+def _type_in_words(kind: Any, limits: str) -> str:
+    if kind is type(None):
+        return "none"
+    if kind is bool:
+        return "true | false"
+    if typing.get_origin(kind) is typing.Literal:
+        return " | ".join(typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        return "whole numbers separated by commas"
+    if kind is str:
+        return "a text"
+    return f"{'a whole number' if kind is int else 'a number'} {limits}".rstrip()
+
+
+def _parse_as(kind: Any, text: str) -> Any:
+    if kind is type(None):
+        return _choice({"none": None}, text)
+    if kind is bool:
+        return _choice({"true": True, "false": False}, text)
+    if typing.get_origin(kind) is typing.Literal:
+        return _choice({name: name for name in typing.get_args(kind)}, text)
+    if typing.get_origin(kind) is tuple:
+        return tuple(int(part) for part in text.split(","))
+    return kind(text)
+
+
+def _choice(choices: Mapping[str, Any], text: str) -> Any:
+    if text.lower() not in choices:
+        raise ValueError(text)
+    return choices[text.lower()]
