@@ -29,6 +29,11 @@ def glorot_uniform_(weight: Tensor, fan_in: int, fan_out: int) -> None:
     nn.init.uniform_(weight, -bound, bound)
 
 
+def at_least_float32(x: Tensor) -> Tensor:
+    """Half-precision numbers as float32; others as they are."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def dense(n_in: int, n_out: int) -> nn.Linear:
     """A linear layer with Glorot-uniform weights and zero biases."""
     layer = nn.Linear(n_in, n_out)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 from torch.nn.functional import dropout, max_pool2d, relu, softplus
 
-from mmdgm.layers import Conv, Padding, dense
+from mmdgm.layers import Conv, Padding, at_least_float32, dense
 
 Shape = tuple[int, int, int]  # channels, height, width
 
@@ -26,7 +26,8 @@ class Encoding(NamedTuple):
     @property
     def qz(self) -> Normal:
         """q(z|x), or q(z|x, y): a diagonal Gaussian."""
-        return Normal(self.mean.float(), (0.5 * self.log_variance.float()).exp(), validate_args=False)
+        scale = (0.5 * at_least_float32(self.log_variance)).exp()
+        return Normal(at_least_float32(self.mean), scale, validate_args=False)
 
 
 class GaussianHead(nn.Module):

@@ -50,7 +50,7 @@ def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(figsize=(3 * columns, 2.4 * lines), layout="constrained", dpi=110)
-    axes = figure.subplots(lines, columns, squeeze=False).flat
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
     steps = [row["step"] for row in rows]
     for axis, name in zip(axes, names, strict=False):
         values = [row[name] for row in rows]
@@ -63,7 +63,7 @@ def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
         axis.set_title(name.replace("_", " "), fontsize=9)
         axis.tick_params(labelsize=7)
         axis.grid(alpha=0.3)
-    for axis in list(axes):
+    for axis in axes[len(names) :]:
         axis.set_visible(False)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")

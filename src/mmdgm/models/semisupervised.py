@@ -25,6 +25,7 @@ from torch.nn.functional import one_hot
 
 from mmdgm import margins
 from mmdgm.batches import Batch
+from mmdgm.layers import at_least_float32
 from mmdgm.models.vae import VAE
 from mmdgm.networks import Classifier, Encoder, Shape
 from mmdgm.recipes import conditional_conv_networks, conv_classifier
@@ -76,7 +77,7 @@ class MaxMarginConditionalVAE(VAE):
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         n = len(batch.x)
         x = torch.cat([batch.x, batch.x_unlabeled])
-        scores = self.classifier(x).float()  # one pass: labeled and unlabeled rows share batch statistics
+        scores = at_least_float32(self.classifier(x))  # one pass: labeled and unlabeled rows share batch statistics
         scores_unlabeled = scores[n:]
         putative = scores_unlabeled.argmax(dim=1)
         labels = self._labels(torch.cat([batch.y, putative]), scores)
@@ -123,8 +124,7 @@ class MaxMarginConditionalVAE(VAE):
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
         """Unbounded margins of each class, `(rows, K)`."""
-        scores: Tensor = self.classifier(x).float()
-        return scores
+        return at_least_float32(self.classifier(x))
 
     def _predicted(self, x: Tensor) -> Tensor:
         return one_hot(self.scores(x).argmax(dim=1), self.n_classes).float()

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from mmdgm import margins
 from mmdgm.batches import Batch
+from mmdgm.layers import at_least_float32
 from mmdgm.models.vae import VAE, VAEConfig
 from mmdgm.networks import Encoder, Encoding, Shape, linear_classifier
 from mmdgm.settings import setting
@@ -82,8 +83,7 @@ class MaxMarginVAE(VAE):
             features = encoding.mean
         else:
             features = encoding.hidden[-1] if self.features == "last" else torch.cat(encoding.hidden, dim=1)
-        scores: Tensor = self.classifier(features).float()
-        return scores
+        return at_least_float32(self.classifier(features))
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
         if self.C and abs(metrics["hinge"] - self.margin) < 0.005 * self.margin:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
 from mmdgm.batches import Batch
+from mmdgm.layers import at_least_float32
 from mmdgm.networks import Encoder, Encoding, Shape
 from mmdgm.recipes import conv_networks, mlp_networks
 from mmdgm.settings import setting
@@ -86,7 +87,7 @@ class VAE(nn.Module):
 
     def decode(self, z: Tensor, labels: Tensor | None = None) -> Bernoulli:
         """p(x|z): independent Bernoulli pixels; grey values are allowed."""
-        return Bernoulli(logits=self.decoder(z, labels).float(), validate_args=False)
+        return Bernoulli(logits=at_least_float32(self.decoder(z, labels)), validate_args=False)
 
     # what a trained model is asked, one row or many; no gradients
 
