@@ -105,7 +105,9 @@ MNIST_MMVA = Config(
     data=replace(MNIST, binarised=True),
     model=MaxMarginVAEConfig(network="mlp", features="hidden", C=15.0, margin=3.0),
     # the authors' 0.02 on the objective summed over a batch of 500
-    training=PretrainedTraining(pretrain_epochs=300, epochs=1000, weight_decay=4e-5),
+    training=PretrainedTraining(
+        pretrain_epochs=300, epochs=700, batch=200, learning_rate=2e-3, weight_decay=4e-5
+    ),
 )
 CONV_TRAINING = Training(epochs=200, learning_rate=3e-4, warmup_steps=600)
 MNIST_CONV_VA = Config(

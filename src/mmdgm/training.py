@@ -62,9 +62,23 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedTraining(Training):
-    """Training on labeled and unlabeled rows."""
+    """Training on labeled and unlabeled rows.
+
+    Putative labels of an untrained classifier are worth nothing, and a hat loss that trusts them locks them in. So
+    the margin is first learned on the labels alone, without hat and balance.
+    """
 
     unlabeled_batch: int = setting(500, "unlabeled rows in a batch", least=1)
+    warmup_epochs: int = setting(0, "epochs without hat loss and balance first; 0: none", least=0)
+
+    def stages(self) -> list[Stage]:
+        warmup = Stage(
+            name="warm-up",
+            epochs=self.warmup_epochs,
+            learning_rate=self.learning_rate,
+            weights={"hat_weight": 0.0, "balance_weight": 0.0},
+        )
+        return [warmup, *super().stages()] if self.warmup_epochs else super().stages()
 
 
 @dataclass(frozen=True, kw_only=True)
