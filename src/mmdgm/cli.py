@@ -1,6 +1,7 @@
 """The command `mmdgm`: results on standard output, progress on standard error, exit code 2 for bad input."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -235,7 +236,9 @@ def impute(
     Example: `mmdgm impute runs/demo/seed-0 holes.npz --out filled`
     """
     trained = runs.load_run(run, device=device)
-    divisor = scale or trained.scale
+    divisor = trained.scale if scale is None else scale
+    if not divisor > 0:
+        raise InputError(f"--scale {scale}: give a number above 0")
     values = read_values(data, trained.shape, divisor)
     missing = np.isnan(values.unit)
     filled = impute_values(trained.model, values.unit, missing, rounds=rounds, seed=seed)
@@ -262,14 +265,13 @@ def before_after(
 def parse_seeds(text: str) -> list[int]:
     """Seeds from `0-9`, `0,3,5` or `4`."""
     seeds: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            seeds += range(int(first), int(last or first) + 1)
-    except ValueError:
-        seeds = []
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise InputError(f"--seeds {text}: give different whole numbers, as in 0-9 or 0,3,5")
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        first, last = match.groups() if match else ("1", "0")
+        new = range(int(first), int(last or first) + 1)
+        if not new or set(new) & set(seeds):
+            raise InputError(f"--seeds {text}: give different whole numbers, as in 0-9 or 0,3,5")
+        seeds += new
     return seeds
 
 

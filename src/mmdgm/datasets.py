@@ -6,6 +6,7 @@ takes them into [0, 1]. Nothing here shuffles or splits: see `splits`.
 
 import gzip
 import os
+import shlex
 import struct
 import sys
 import zlib
@@ -51,7 +52,7 @@ def default_data_dir() -> Path:
     elif sys.platform == "win32":
         cache = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
     else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", home / ".cache"))
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     return cache / "mmdgm"
 
 
@@ -122,7 +123,7 @@ def _find_idx(folder: Path, stem: str) -> Path:
             return folder / name
     raise InputError(
         f"MNIST is not in {folder} ({stem}[.gz] is missing); fetch it with: "
-        f"curl -fL --create-dirs --output-dir '{folder}' --remote-name-all '{MNIST_URL}'"
+        f"curl -fL --create-dirs --output-dir {shlex.quote(str(folder))} --remote-name-all '{MNIST_URL}'"
     )
 
 

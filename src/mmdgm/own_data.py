@@ -44,8 +44,6 @@ def read_values(path: Path, shape: Shape, scale: float) -> OwnValues:
         raise InputError(f"{path}: x has no rows")
     if x.dtype.kind not in "fiu":
         raise InputError(f"{path}: x holds {x.dtype}, but numbers are expected (NaN where missing)")
-    if x.dtype.kind in "iu":
-        x = x.astype(np.float32)
     observed = x[~np.isnan(x)]
     if observed.size and not (observed.min() >= 0 and observed.max() <= scale):
         raise InputError(
@@ -62,10 +60,12 @@ def read_values(path: Path, shape: Shape, scale: float) -> OwnValues:
 
 def _read_array(path: Path) -> NDArray[Any]:
     try:
+        if path.is_file() and not zipfile.is_zipfile(path):
+            raise InputError(f"{path}: is no npz file; make one with numpy.savez(path, x=...)")
         with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: is no npz file; make one with numpy.savez(path, x=...)")
             names = list(archive)
+            if not names:
+                raise InputError(f"{path}: holds no array; name the array with the images x")
             name = "x" if "x" in names else names[0]
             if name != "x" and len(names) > 1:
                 raise InputError(f"{path}: holds {', '.join(names)}; name the array with the images x")

@@ -47,11 +47,13 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a dictionary of plain values."""
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is no valid JSON ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if not isinstance(value, dict):
         raise InputError(f"{path}: holds no JSON object")
     return value
@@ -72,6 +74,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             metadata = json.loads((file.metadata() or {}).get("json", "{}"))
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, json.JSONDecodeError) as error:
         raise InputError(f"{path}: is no valid safetensors file ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    if not isinstance(metadata, dict):
+        raise InputError(f"{path}: its metadata is no JSON object")
     return tensors, metadata

@@ -80,14 +80,14 @@ def config_from_json(values: dict[str, Any]) -> Config:
             PretrainedTraining,
         )
     }
-    parts = {}
-    for part in ("model", "training"):
-        fields = dict(values[part])
-        kind = fields.pop("kind")
-        if kind not in kinds:
-            raise InputError(f"config.json: {part} is of the unknown kind {kind!r}; a newer version wrote it")
-        parts[part] = from_json(kinds[kind], fields)
-    return Config(preset=values["preset"], data=from_json(Data, values["data"]), **parts)
+    try:
+        parts = {part: dict(values[part]) for part in ("model", "training")}
+        model, training = (from_json(kinds[fields.pop("kind")], fields) for fields in parts.values())
+        return Config(
+            preset=values["preset"], data=from_json(Data, values["data"]), model=model, training=training
+        )
+    except KeyError as error:
+        raise InputError(f"config.json: {error} is missing or unknown; another version wrote it") from None
 
 
 # --- the paper's experiments -----------------------------------------------------------------------------
@@ -105,11 +105,11 @@ MNIST_MMVA = Config(
     data=replace(MNIST, binarised=True),
     model=MaxMarginVAEConfig(network="mlp", features="hidden", C=15.0, margin=3.0),
     # the authors' 0.02 on the objective summed over a batch of 500
-    training=PretrainedTraining(
-        pretrain_epochs=300, epochs=700, batch=200, learning_rate=2e-3, weight_decay=4e-5
-    ),
+    training=PretrainedTraining(pretrain_epochs=300, epochs=700, batch=200, learning_rate=2e-3, weight_decay=4e-5),
 )
-CONV_TRAINING = Training(epochs=200, learning_rate=3e-4, warmup_steps=600)
+# 1e-3 without the long warm-up never leaves the trivial solution; with it, it beats 3e-4 and 6e-4 in bound and
+# validation error (50,000/10,000 split, seed 10: −101.6, 0.50 % against −103.0, 0.54 % at 6e-4)
+CONV_TRAINING = Training(epochs=200, learning_rate=1e-3, warmup_steps=2400)
 MNIST_CONV_VA = Config(
     preset="mnist-conv-va",
     data=MNIST,
@@ -149,7 +149,7 @@ MNIST_MMCVA_ALL = replace(
 DIGITS_MMCVA_50 = Config(
     preset="digits-mmcva-50",
     data=Data(dataset="digits", labels=50),
-    model=MaxMarginConditionalVAEConfig(z=16),
+    model=MaxMarginConditionalVAEConfig(z=16, dropout=0.3),
     training=SemiSupervisedTraining(epochs=200, batch=50, unlabeled_batch=200, learning_rate=1e-3),
 )
 

@@ -107,13 +107,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The rows of a metrics.csv, numbers as numbers; a half-written last line is left out."""
     if not path.exists():
         return []
-    rows = []
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            if None in row or None in row.values():
-                continue
-            rows.append({key: value if key == "stage" else _number(value) for key, value in row.items()})
-    return rows
+    whole, _, _ = path.read_text().rpartition("\n")
+    return [
+        {key: value if key == "stage" else _number(value) for key, value in row.items()}
+        for row in csv.DictReader(io.StringIO(whole))
+    ]
 
 
 def _number(text: str) -> float:

@@ -171,6 +171,7 @@ def _train_run(
     console: Console,
     resume: bool,
 ) -> dict[str, Any]:
+    batches = _batches(config, seed, dataset, rows, trainer.device)
     write_json(
         folder.config,
         {
@@ -203,7 +204,7 @@ def _train_run(
     with Display(f"{config.preset} seed {seed}", console) as display:
         try:
             summary = trainer.fit(
-                _batches(config, seed, dataset, rows, trainer.device),
+                batches,
                 checkpoint=folder.checkpoint,
                 resume=resume,
                 on_log=[display, *(listener for listener in listeners if listener)],
@@ -284,9 +285,9 @@ class TrainedRun:
     scale: float
 
 
-def load_run(path: Path, *, device: str = "auto") -> TrainedRun:
+def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
     """Read the model that a run left."""
-    folder = RunFolder(path)
+    folder = RunFolder(Path(path))
     if not folder.config.exists():
         raise InputError(
             f"{path} holds no run (config.json is missing); `mmdgm train PRESET --run-dir {path}` makes one"
@@ -354,6 +355,8 @@ def pick_device(name: str) -> torch.device:
     """A device by the name that the command line takes."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: use auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch sees no GPU here; use --device cpu")
     return torch.device(name)

@@ -67,6 +67,8 @@ class Setting:
 
     def permits(self, value: Any) -> bool:
         """Whether a value of the right type lies in the allowed range."""
+        if isinstance(value, tuple):
+            return all(self.permits(part) for part in value)
         if value is None or not isinstance(value, int | float) or isinstance(value, bool):
             return True
         limits = self.metadata
@@ -137,9 +139,10 @@ def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def _nearest(key: str, known: Mapping[str, Setting]) -> str:
-    close = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5)
+    folded = {name.lower(): setting for name, setting in known.items()}
+    close = difflib.get_close_matches(key.lower().replace("-", "_"), folded, n=1, cutoff=0.5)
     if close:
-        nearest = known[close[0]]
+        nearest = folded[close[0]]
         return f"the nearest is {nearest.key} (takes {nearest.allowed})"
     return f"there are: {', '.join(known)}"
 
@@ -159,7 +162,7 @@ def _type_in_words(kind: Any, limits: str) -> str:
     if typing.get_origin(kind) is typing.Literal:
         return " | ".join(typing.get_args(kind))
     if typing.get_origin(kind) is tuple:
-        return "whole numbers separated by commas"
+        return " ".join(filter(None, ("whole numbers", limits, "separated by commas")))
     if kind is str:
         return "a text"
     return f"{'a whole number' if kind is int else 'a number'} {limits}".rstrip()

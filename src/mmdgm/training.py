@@ -254,7 +254,11 @@ class _Run:
         optimizer = torch.optim.Adam(groups, lr=stage.learning_rate, fused=True)
         for key, value in self.restored_optimizer.items():
             name, _, kind = key.rpartition("/")
-            optimizer.state[parameters[name]][kind] = value.to(self.fabric.device)
+            parameter = parameters[name]
+            if value.shape == parameter.shape:
+                # fused Adam walks through memory: moments must lie as the (channels-last) parameter does
+                value = torch.empty_like(parameter).copy_(value)
+            optimizer.state[parameter][kind] = value.to(self.fabric.device)
         self.restored_optimizer = {}
         return cast(torch.optim.Optimizer, self.fabric.setup_optimizers(optimizer))
 

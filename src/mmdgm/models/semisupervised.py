@@ -77,7 +77,9 @@ class MaxMarginConditionalVAE(VAE):
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         n = len(batch.x)
         x = torch.cat([batch.x, batch.x_unlabeled])
-        scores = at_least_float32(self.classifier(x))  # one pass: labeled and unlabeled rows share batch statistics
+        scores = at_least_float32(
+            self.classifier(x)
+        )  # one pass: labeled and unlabeled rows share batch statistics
         scores_unlabeled = scores[n:]
         putative = scores_unlabeled.argmax(dim=1)
         labels = self._labels(torch.cat([batch.y, putative]), scores)

@@ -118,7 +118,7 @@ class VAEConfig:
     """How a VAE is built."""
 
     network: Literal["mlp", "conv"] = setting("mlp", "kind of encoder and decoder")
-    hidden: tuple[int, ...] = setting((500, 500), "units of the MLP's hidden layers")
+    hidden: tuple[int, ...] = setting((500, 500), "units of the MLP's hidden layers", least=1)
     z: int = setting(50, "size of the latent code", least=1)
     dropout: float = setting(0.5, "dropout rate in the conv encoder", least=0, most=0.95)
     samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)

@@ -1,0 +1,33 @@
+"""Shared fixtures: a trained run, small enough to make in seconds."""
+
+import io
+
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from mmdgm import runs
+from mmdgm.presets import find_preset
+from mmdgm.settings import override
+
+
+def image_size(path):
+    with Image.open(path) as image:
+        return image.size
+
+
+@pytest.fixture(name="quiet")
+def make_quiet():
+    return Console(file=io.StringIO())
+
+
+@pytest.fixture(scope="session", name="trained")
+def make_trained(tmp_path_factory):
+    """A short digits run of the conditional model; returns its folder. Tests must not write into it."""
+    path = tmp_path_factory.mktemp("run") / "trained"
+    config, overrides = override(
+        find_preset("digits-mmcva-50").config, ["epochs=30", "validation=100", "log_every=50"]
+    )
+    console = Console(file=io.StringIO())
+    runs.train_runs(config, [(3, runs.RunFolder(path))], overrides=overrides, console=console, device="cpu")
+    return path

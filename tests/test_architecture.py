@@ -1,0 +1,75 @@
+"""The house: imports point one way, and every module has its place and says what it is."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import mmdgm
+
+SOURCE = Path(mmdgm.__file__).parent
+
+# a module may import from those above it
+ORDER = [
+    "errors",
+    "datasets",
+    "splits",
+    "preprocessing",
+    "corruption",
+    "batches",
+    "margins",
+    "settings",
+    "layers",
+    "networks",
+    "recipes",
+    "models.vae",
+    "models.supervised",
+    "models.semisupervised",
+    "models",
+    "persistence",
+    "schedules",
+    "training",
+    "progress",
+    "evaluation",
+    "imputation",
+    "own_data",
+    "plots",
+    "presets",
+    "runs",
+    "cli",
+    "__main__",
+]
+
+
+def module_name(path):
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def imported_modules(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mmdgm":
+            inside = node.module.removeprefix("mmdgm").lstrip(".")
+            names = [f"{inside}.{alias.name}".lstrip(".") for alias in node.names]
+            yield from (name if name in ORDER else inside for name in names)
+        elif isinstance(node, ast.Import):
+            yield from (a.name.removeprefix("mmdgm.") for a in node.names if a.name.startswith("mmdgm."))
+
+
+MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
+
+
+def test_every_module_has_a_place_in_the_order():
+    assert set(MODULES) - {""} == set(ORDER)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_imports_point_upward(name):
+    for imported in imported_modules(MODULES[name]):
+        if imported:
+            assert ORDER.index(imported) < ORDER.index(name), f"{name} imports {imported}"
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_modules_say_what_they_are(name):
+    assert ast.get_docstring(ast.parse(MODULES[name].read_text()))

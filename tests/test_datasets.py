@@ -1,0 +1,221 @@
+"""idx files written here byte by byte, whole and damaged; the embedded digits; where data is looked for."""
+
+import gzip
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmdgm import datasets
+from mmdgm.datasets import default_data_dir, load, read_idx
+from mmdgm.errors import InputError
+
+ROWS = {"train": 12, "t10k": 10}
+PIXELS = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+
+
+def idx(array):
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def input_error(function, *args):
+    """The one line of the InputError that the call ends with."""
+    with pytest.raises(InputError) as caught:
+        function(*args)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def mnist(tmp_path, monkeypatch):
+    """A folder with a small MNIST, plain and gzipped by turns."""
+    monkeypatch.setattr(datasets, "MNIST_ROWS", ROWS)
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for part, rows in ROWS.items():
+        images, labels = rng.integers(0, 256, (rows, 28, 28), np.uint8), np.arange(rows, dtype=np.uint8) % 10
+        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(idx(labels))
+    return folder
+
+
+def test_read_idx_gives_the_same_array_plain_and_gzipped(tmp_path):
+    (tmp_path / "plain").write_bytes(idx(PIXELS))
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(idx(PIXELS)))
+    for name in ("plain", "packed.gz"):
+        array = read_idx(tmp_path / name, (2, 3, 4))
+        assert array.dtype == np.uint8
+        np.testing.assert_array_equal(array, PIXELS)
+
+
+WHOLE = idx(PIXELS)
+PACKED = gzip.compress(WHOLE)
+DAMAGE = {
+    "truncated gzip": ("x.gz", PACKED[:-9], "truncated"),
+    "gzip's header alone": ("x.gz", PACKED[:6], "truncated"),
+    "not gzip": ("x.gz", WHOLE, "no valid gzip"),
+    "gzip with a wrong checksum": ("x.gz", PACKED[:-8] + bytes(4) + PACKED[-4:], "no valid gzip"),
+    "empty gzip": ("x.gz", b"", "ends after 0 bytes"),
+    "empty": ("x", b"", "ends after 0 bytes"),
+    "truncated in the header": ("x", WHOLE[:9], "ends after 9 bytes"),
+    "truncated": ("x", WHOLE[:-1], "39 bytes instead of 40"),
+    "padded": ("x", WHOLE + b"\0", "41 bytes instead of 40"),
+    "still packed": ("x", PACKED, "starts with 1f8b08"),
+    "other type of numbers": ("x", b"\0\0\x0d\3" + WHOLE[4:], "starts with 00000d03"),
+    "other number of sizes": ("x", b"\0\0\x08\1" + WHOLE[4:], "starts with 00000801"),
+    "wrong sizes": ("x", idx(PIXELS.reshape(2, 4, 3)), "says 2×4×3, but 2×3×4"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "words"), DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_an_input_error_that_names_the_file(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    message = input_error(read_idx, path, (2, 3, 4))
+    assert message.startswith(str(path))
+    assert words in message
+
+
+@pytest.mark.parametrize(("name", "words"), [("absent", "No such file"), ("", "Is a directory")])
+def test_a_file_that_cannot_be_read_is_an_input_error(tmp_path, name, words):
+    message = input_error(read_idx, tmp_path / name, (2, 3, 4))
+    assert message.startswith(str(tmp_path / name))
+    assert words in message
+
+
+@settings(deadline=None)
+@given(
+    cut=st.integers(0, len(WHOLE)),
+    flips=st.dictionaries(st.integers(0, 15), st.integers(0, 255), max_size=3),
+    packed=st.booleans(),
+)
+def test_read_idx_gives_the_right_array_or_an_input_error(tmp_path_factory, cut, flips, packed):
+    content = bytearray(WHOLE)
+    for position, flip in flips.items():
+        content[position] ^= flip
+    content = bytes(content[:cut])
+    path = tmp_path_factory.getbasetemp() / ("damaged.gz" if packed else "damaged")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    if content == WHOLE:
+        np.testing.assert_array_equal(read_idx(path, (2, 3, 4)), PIXELS)
+    else:
+        assert str(path) in input_error(read_idx, path, (2, 3, 4))
+
+
+@settings(deadline=None)
+@given(cut=st.integers(0, len(PACKED)), position=st.integers(0, len(PACKED) - 1), flip=st.integers(0, 255))
+def test_a_damaged_gzip_gives_the_right_array_or_an_input_error(tmp_path_factory, cut, position, flip):
+    content = bytearray(PACKED)
+    content[position] ^= flip
+    path = tmp_path_factory.getbasetemp() / "damaged.gz"
+    path.write_bytes(bytes(content[:cut]))
+    with suppress(InputError):
+        np.testing.assert_array_equal(read_idx(path, (2, 3, 4)), PIXELS)
+
+
+def test_mnist_is_what_the_files_hold(mnist):
+    data = load("mnist", mnist.parent)
+    rng = np.random.default_rng(0)
+    for part, x, y in (("train", data.x_train, data.y_train), ("t10k", data.x_test, data.y_test)):
+        np.testing.assert_array_equal(x[:, 0], rng.integers(0, 256, (ROWS[part], 28, 28), np.uint8))
+        assert y.tolist() == [row % 10 for row in range(ROWS[part])]
+        assert (x.dtype, y.dtype) == (np.uint8, np.int64)
+    assert (data.shape, data.n_classes, data.scale) == ((1, 28, 28), 10, 256.0)
+
+
+def test_mnist_is_found_in_the_default_folder(mnist, monkeypatch):
+    monkeypatch.setenv("MMDGM_DATA", str(mnist.parent))
+    assert len(load("mnist").x_train) == 12
+
+
+def test_a_label_above_9_is_an_input_error(mnist):
+    path = mnist / "t10k-labels-idx1-ubyte"
+    path.write_bytes(idx(np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10], np.uint8)))
+    message = input_error(load, "mnist", mnist.parent)
+    assert message.startswith(str(path))
+    assert "label 10" in message
+
+
+def test_files_of_another_size_are_an_input_error(mnist):
+    path = mnist / "train-labels-idx1-ubyte"
+    path.write_bytes(idx(np.zeros(11, np.uint8)))
+    assert input_error(load, "mnist", mnist.parent) == f"{path}: its header says 11, but 12 is expected"
+
+
+def test_official_mnist_has_60000_and_10000_rows():
+    assert datasets.MNIST_ROWS == {"train": 60_000, "t10k": 10_000}
+
+
+@pytest.mark.parametrize("missing", ["train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte"])
+def test_missing_mnist_names_the_folder_the_file_and_a_command(mnist, missing):
+    (mnist / missing).unlink()
+    message = input_error(load, "mnist", mnist.parent)
+    assert f"not in {mnist} ({missing.removesuffix('.gz')}[.gz] is missing)" in message
+    assert f"curl -fL --create-dirs --output-dir {mnist} --remote-name-all 'https://" in message
+
+
+def test_unknown_data_set_names_the_known_ones():
+    message = input_error(load, "minst")
+    assert message == "there is no data set 'minst'; there are: digits, mnist"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"MMDGM_DATA": "/data", "XDG_CACHE_HOME": "/cache"}, "/data"),
+        ({"MMDGM_DATA": "~/data"}, "/home/me/data"),
+        ({"MMDGM_DATA": "", "XDG_CACHE_HOME": "/cache"}, "/cache/mmdgm"),
+        ({"XDG_CACHE_HOME": "/cache"}, "/cache/mmdgm"),
+        ({"XDG_CACHE_HOME": ""}, "/home/me/.cache/mmdgm"),  # empty counts as unset, says its specification
+        ({}, "/home/me/.cache/mmdgm"),
+    ],
+)
+def test_default_data_dir(monkeypatch, environment, expected):
+    monkeypatch.setattr(datasets.sys, "platform", "linux")
+    for name in ("MMDGM_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/home/me", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert default_data_dir() == Path(expected)
+
+
+def test_digits_are_split_into_1297_and_500_balanced_rows():
+    data = load("digits")
+    assert data.x_train.shape == (1297, 1, 8, 8)
+    assert data.x_test.shape == (500, 1, 8, 8)
+    assert data.x_train.dtype == data.x_test.dtype == np.uint8
+    assert (data.shape, data.n_classes, data.scale) == ((1, 8, 8), 10, 16.0)
+    per_class = np.bincount(data.y_test, minlength=10)
+    assert per_class.min() >= 48
+    assert per_class.max() <= 51  # the 1,797 rows hold 174 to 183 of each class
+    for x in (data.x_train, data.x_test):
+        assert (x.min(), x.max()) == (0, 16)
+
+
+def test_digits_test_rows_are_none_of_the_training_rows():
+    from sklearn.datasets import load_digits
+
+    data, source = load("digits"), load_digits()
+    rows = [
+        (*image.ravel().tolist(), label)
+        for x, y in ((data.x_train, data.y_train), (data.x_test, data.y_test))
+        for image, label in zip(x, y.tolist(), strict=True)
+    ]
+    assert len(set(rows)) == 1797
+    assert set(rows) == {
+        (*map(int, image), label) for image, label in zip(source.data, source.target.tolist(), strict=True)
+    }
+
+
+def test_digits_are_the_same_on_every_call_whatever_the_random_state(tmp_path):
+    np.random.seed(1)  # noqa: NPY002 (scikit-learn would draw from this state)
+    first = load("digits")
+    np.random.seed(2)  # noqa: NPY002
+    second = load("digits", tmp_path)
+    for name in ("x_train", "y_train", "x_test", "y_test"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))

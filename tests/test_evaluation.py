@@ -1,0 +1,44 @@
+"""Error and bound on held-out images, against sums by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from mmdgm import evaluation
+from mmdgm.evaluation import error_percent, mean_elbo, predict_scores
+from mmdgm.models import VAEConfig
+
+
+class Brightness(torch.nn.Module):
+    """Class 1 where the first pixel is at least half."""
+
+    def __init__(self):
+        super().__init__()
+        self.unused = torch.nn.Parameter(torch.zeros(()))
+
+    def scores(self, x):
+        return torch.stack([1 - x[:, 0, 0, 0], x[:, 0, 0, 0]], dim=1)
+
+
+def test_error_counts_wrong_predictions_over_all_batches(monkeypatch):
+    monkeypatch.setattr(evaluation, "BATCH", 3)
+    images = np.array([0, 255, 200, 10, 0, 255, 100], np.uint8).reshape(7, 1, 1, 1)
+    y = np.array([0, 1, 0, 0, 1, 1, 0])
+    assert error_percent(Brightness(), images, y, scale=256.0) == pytest.approx(100 * 2 / 7)
+    scores = predict_scores(Brightness(), images, scale=256.0)
+    np.testing.assert_allclose(scores[:, 1], images.ravel() / 256)
+
+
+def test_bound_is_the_mean_over_rows_and_a_vae_has_no_error(monkeypatch):
+    torch.manual_seed(0)
+    model = VAEConfig(hidden=(8,), z=2).build((1, 4, 4), n_classes=10, n_rows=1)
+    images = np.random.default_rng(0).integers(0, 256, (10, 1, 4, 4), dtype=np.uint8)
+    torch.manual_seed(7)
+    expected = model.elbo(torch.from_numpy(images) / 256).mean().item()
+    assert mean_elbo(model, images, scale=256.0, seed=7) == pytest.approx(expected, rel=1e-5)
+    monkeypatch.setattr(evaluation, "BATCH", 4)
+    model.samples = 5000
+    once = mean_elbo(model, images, scale=256.0)
+    monkeypatch.setattr(evaluation, "BATCH", 3)
+    assert once == pytest.approx(mean_elbo(model, images, scale=256.0), abs=0.05)
+    assert error_percent(model, images, np.zeros(10), scale=256.0) is None
