@@ -4,7 +4,6 @@ Trains `digits-mmcva-50` (scikit-learn's 8×8 digits, nothing to download) with 
 with classifiers that see the same labels, and leaves run folders with pictures. `make demo` runs it.
 """
 
-import argparse
 import shutil
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from mmdgm import datasets, runs
 from mmdgm.presets import find_preset
 
 SEEDS = (0, 1, 2)
+RUNS = Path("runs/demo")
 
 
 def baseline_errors(dataset: datasets.Dataset, rows: runs.Rows) -> dict[str, float]:
@@ -36,12 +36,9 @@ def baseline_errors(dataset: datasets.Dataset, rows: runs.Rows) -> dict[str, flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run-dir", type=Path, default=Path("runs/demo"))
-    run_dir: Path = parser.parse_args().run_dir
     console = Console()
     config = find_preset("digits-mmcva-50").config
-    folders = [(seed, runs.RunFolder(run_dir / f"seed-{seed}")) for seed in SEEDS]
+    folders = [(seed, runs.RunFolder(RUNS / f"seed-{seed}")) for seed in SEEDS]
     for _, folder in folders:
         shutil.rmtree(folder.path, ignore_errors=True)  # the demo always starts anew
     results = runs.train_runs(config, folders, overrides={}, console=console)
@@ -56,7 +53,7 @@ def main() -> None:
         table.add_row(name, *cells, style="bold" if name == "mmdgm" else None)
     console.print(table)
     for _, folder in folders:
-        console.print(f"pictures in {folder.figures}", highlight=False, soft_wrap=True)
+        console.print(f"pictures in {folder.figures}", highlight=False)
 
 
 if __name__ == "__main__":

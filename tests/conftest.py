@@ -1,12 +1,14 @@
 """Shared fixtures: a trained run, small enough to make in seconds."""
 
 import io
+import sys
 
 import pytest
 from PIL import Image
 from rich.console import Console
 
 from mmdgm import runs
+from mmdgm.cli import main
 from mmdgm.presets import find_preset
 from mmdgm.settings import override
 
@@ -14,6 +16,23 @@ from mmdgm.settings import override
 def image_size(path):
     with Image.open(path) as image:
         return image.size
+
+
+@pytest.fixture(name="mmdgm")
+def make_mmdgm(monkeypatch, capsys):
+    """Run the command in this process; returns (exit code, standard output, standard error)."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["mmdgm", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
 
 
 @pytest.fixture(name="quiet")

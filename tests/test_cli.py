@@ -1,32 +1,14 @@
 """The command as a user meets it: answers, files, and one clear line for each mistake."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
 from conftest import image_size
 from mmdgm import datasets
-from mmdgm.cli import main, parse_seeds
+from mmdgm.cli import parse_seeds
 from mmdgm.errors import InputError
-
-
-@pytest.fixture(name="mmdgm")
-def make_mmdgm(monkeypatch, capsys):
-    """Run the command in this process; returns (exit code, standard output, standard error)."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["mmdgm", *map(str, words)])
-        try:
-            main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.mark.parametrize("command", ["list", "train", "evaluate", "sample", "impute"])

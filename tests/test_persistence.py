@@ -89,7 +89,7 @@ def test_a_failing_write_leaves_the_old_file_and_no_temporary_one(tmp_path, monk
         raise error
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(type(error)):
+    with pytest.raises(InputError if isinstance(error, OSError) else KeyboardInterrupt):
         write_json(path, {"new": 2})
     assert files(tmp_path) == (["a.json"] if there_before else [])
     if there_before:

@@ -159,7 +159,7 @@ def test_killed_and_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(t
 
     def start(folder, *more):
         command = [sys.executable, "-m", "mmdgm", "train", "digits-mmcva-50", "--run-dir", str(folder), *more]
-        settings = ["epochs=20", "warmup_epochs=5", "log_every=5", "checkpoint_seconds=0"]
+        settings = ["epochs=25", "log_every=5", "checkpoint_seconds=0"]
         return subprocess.Popen(
             [*command, "--device", "cpu", *(word for s in settings for word in ("--set", s))],
             stderr=subprocess.DEVNULL,

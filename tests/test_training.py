@@ -17,9 +17,7 @@ MMCVA = MaxMarginConditionalVAEConfig(z=4, straight_through=1e-3)
 TWO_STAGES = PretrainedTraining(
     pretrain_epochs=2, epochs=3, batch=40, log_every=4, checkpoint_seconds=0.0, warmup_steps=3, weight_decay=1e-4
 )
-SEMI = SemiSupervisedTraining(
-    epochs=2, batch=20, unlabeled_batch=40, warmup_epochs=1, log_every=3, checkpoint_seconds=0.0
-)
+SEMI = SemiSupervisedTraining(epochs=3, batch=20, unlabeled_batch=40, log_every=3, checkpoint_seconds=0.0)
 
 
 def build(config, seed=0):
@@ -127,13 +125,6 @@ def test_pretraining_leaves_the_classifier_alone_and_counts_epochs_over_stages()
 def test_pretraining_of_0_epochs_is_skipped():
     stages = dataclasses.replace(TWO_STAGES, pretrain_epochs=0).stages()
     assert [stage.name for stage in stages] == ["train"]
-
-
-def test_warm_up_epochs_leave_hat_and_balance_out():
-    assert [(s.name, dict(s.weights)) for s in SEMI.stages()] == [
-        ("warm-up", {"hat_weight": 0.0, "balance_weight": 0.0}),
-        ("train", {}),
-    ]
 
 
 def test_training_lowers_the_loss_and_follows_the_schedule():

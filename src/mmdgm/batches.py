@@ -13,7 +13,7 @@ from mmdgm.preprocessing import binarise, to_unit
 
 
 class Batch(NamedTuple):
-    """What a model's objective is given; either kind of row may be absent (length 0)."""
+    """What a model's objective is given. There may be no unlabeled rows (length 0)."""
 
     x: Tensor  # (labeled rows, channels, height, width), values in [0, 1]
     y: Tensor  # (labeled rows,) int64

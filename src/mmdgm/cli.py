@@ -4,28 +4,31 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from mmdgm import datasets, plots, runs
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.imputation import impute as impute_values
 from mmdgm.own_data import read_values, save_arrays
-from mmdgm.persistence import read_json
 from mmdgm.presets import PRESETS, config_from_json, find_preset
 from mmdgm.settings import override, settings_of
 
 app = typer.Typer(
     help="Max-margin deep generative models: classify with few labels, impute, and generate, with one model.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
 )
-out, err = Console(), Console(stderr=True)
+# tables in a pipe or a file need not fit a window
+out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
+INTERRUPTED = 130
+LARGEST_SEED = 2**32 - 1
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
@@ -34,22 +37,29 @@ DataDir = Annotated[
     typer.Option(help="Where the data sets lie. Default: $MMDGM_DATA, or mmdgm in the user's cache folder."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random draws.")]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random draws.")]
 
 
 def main() -> None:
     """Run the command line; known errors end with one line instead of a traceback."""
     try:
-        app()
+        code = app(sys.argv[1:] or ["--help"], prog_name="mmdgm", standalone_mode=False)
     except InputError as error:
         _fail(error, 2)
     except TrainingStopped as error:
         _fail(error, 1)
-    except KeyboardInterrupt:
-        _fail("interrupted; a run goes on from its last checkpoint with --resume", 130)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what Typer raises for a wrong option or argument
+            raise
+        _fail(f"{error.format_message()} (see --help)", 2)
+    if code == INTERRUPTED:
+        _fail("interrupted; `mmdgm train … --resume` goes on from the last checkpoint", INTERRUPTED)
+    sys.exit(code or 0)
 
 
-def _fail(message: object, code: int) -> None:
+def _fail(message: object, code: int) -> NoReturn:
     err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 
@@ -82,7 +92,15 @@ def list_(
         if as_json:
             _print_json(rows)
             return
-        table = Table("preset", "data set", "labels", "model", "the paper's figure", "time to train", box=None)
+        table = Table(
+            "preset",
+            "data set",
+            "labels",
+            "model",
+            "the paper's figure",
+            "time on one H200; 2 CPU cores",
+            box=None,
+        )
         for row in rows:
             cells = {**row, "labels": row["labels"] or "all"}
             table.add_row(*(str(cell) for cell in cells.values()))
@@ -104,7 +122,8 @@ def train(
     preset: Annotated[str, typer.Argument(help="Which experiment; `mmdgm list` shows all.")],
     run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/PRESET/seed-SEED.")] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of weights, labeled rows and noise [default: 0].")
+        int | None,
+        typer.Option(min=0, max=LARGEST_SEED, help="Seed of weights, labeled rows and noise [default: 0]."),
     ] = None,
     seeds: Annotated[
         str | None,
@@ -136,8 +155,10 @@ def train(
         pairs = [(s, runs.RunFolder(parent / f"seed-{s}")) for s in parse_seeds(seeds)]
     config, overrides = override(chosen, set_ or [])
     if resume and not set_ and (begun := [folder for _, folder in pairs if folder.config.exists()]):
-        config = config_from_json(read_json(begun[0].config)["config"])
-        overrides = read_json(begun[0].result)["overrides"]
+        saved = runs.read_run_config(begun[0])
+        config, overrides = config_from_json(saved["config"]), saved["overrides"]
+        if config.preset != preset:
+            raise InputError(f"{begun[0].path} holds a run of {config.preset}, not of {preset}")
     results = runs.train_runs(
         config,
         pairs,
@@ -157,7 +178,7 @@ def train(
             _number(result["error_percent"]),
             _number(result["elbo"]),
             f"{result['seconds']:.0f}",
-            str(folder.path),
+            escape(str(folder.path)),
         )
     errors = [result["error_percent"] for result in results]
     if len(results) > 1 and None not in errors:
@@ -204,11 +225,10 @@ def sample(
     """
     trained = runs.load_run(run, device=device)
     grid = runs.sample_grid(trained.model, columns=columns, rows=rows, seed=seed)
-    stem = to or run / "samples"
-    files = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.npz")]
-    plots.save_grid(files[0], grid["x"])
-    save_arrays(files[1], grid)
-    _report_files(files, as_json)
+    png, npz = picture_and_arrays(to or run / "samples")
+    plots.save_grid(png, grid["x"])
+    save_arrays(npz, grid)
+    _report_files([png, npz], as_json)
 
 
 @app.command()
@@ -237,24 +257,29 @@ def impute(
     """
     trained = runs.load_run(run, device=device)
     divisor = trained.scale if scale is None else scale
-    if not divisor > 0:
+    if not 0 < divisor < float("inf"):
         raise InputError(f"--scale {scale}: give a number above 0")
     values = read_values(data, trained.shape, divisor)
     missing = np.isnan(values.unit)
     filled = impute_values(trained.model, values.unit, missing, rounds=rounds, seed=seed)
-    stem = to or data.with_name(f"{data.stem}-imputed")
-    files = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.npz")]
-    save_arrays(files[1], {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
-    plots.save_grid(files[0], before_after(values.unit, filled))
-    _report_files(files, as_json, filled_values=int(missing.sum()))
+    png, npz = picture_and_arrays(to or data.with_name(f"{data.stem}-imputed"))
+    save_arrays(npz, {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
+    plots.save_grid(png, before_after(values.unit, filled))
+    _report_files([png, npz], as_json, filled_values=int(missing.sum()))
 
 
-def before_after(
-    before: np.ndarray[Any, Any], after: np.ndarray[Any, Any], *, columns: int = 16
-) -> np.ndarray[Any, Any]:
-    """Up to 64 images in pairs of lines: before (NaN: missing) above after."""
-    n = min(len(before), 4 * columns)
-    columns = min(n, columns)
+def picture_and_arrays(out: Path) -> tuple[Path, Path]:
+    """OUT.png and OUT.npz, whether OUT was given with one of these endings or without."""
+    stem = out.stem if out.suffix in (".png", ".npz") else out.name
+    if not stem or out.is_dir():
+        raise InputError(f"--out {out}: give a file name, without ending")
+    return out.with_name(f"{stem}.png"), out.with_name(f"{stem}.npz")
+
+
+def before_after(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
+    """Up to 64 images in pairs of lines of 16: before (NaN: missing) above after."""
+    n = min(len(before), 64)
+    columns = min(n, 16)
     lines = -(-n // columns)
     padded = np.zeros((2, lines * columns, *before.shape[1:]), np.float32)
     padded[0, :n], padded[1, :n] = before[:n], after[:n]
@@ -268,9 +293,9 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         first, last = match.groups() if match else ("1", "0")
-        new = range(int(first), int(last or first) + 1)
-        if not new or set(new) & set(seeds):
-            raise InputError(f"--seeds {text}: give different whole numbers, as in 0-9 or 0,3,5")
+        new = range(int(first), min(int(last or first), LARGEST_SEED) + 1)
+        if not 0 < len(new) <= 1000 or set(new) & set(seeds):
+            raise InputError(f"--seeds {text}: give different whole numbers, as in 0-9 or 0,3,5 (at most 1000)")
         seeds += new
     return seeds
 
@@ -284,4 +309,4 @@ def _report_files(files: list[Path], as_json: bool, **more: Any) -> None:
         _print_json({"files": [str(file) for file in files], **more})
         return
     for file in files:
-        out.print(str(file), highlight=False, soft_wrap=True)
+        out.print(str(file), markup=False, highlight=False, soft_wrap=True)

@@ -17,6 +17,7 @@ def impute(model: VAE, x: Values, missing: Mask, *, rounds: int = 100, seed: int
     They start uniform in [0, 1]; in each round z ~ q(z|x) is drawn for the filled image, and the missing entries
     become the decoder's mean. What is observed stays as it is; what lies under the mask is never looked at.
     """
+    x = np.asarray(x, np.float32)
     filled = x.copy()
     with inference(model, seed=seed) as device:
         for start in range(0, len(x), BATCH):

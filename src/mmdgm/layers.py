@@ -101,7 +101,6 @@ class Conv(nn.Module):
         else:
             self.conv = nn.Conv2d(in_channels, out_channels, kernel, padding=zeros, bias=bias)
             taps = conv2d(ones, tap.reshape(n_taps, 1, kernel, kernel), padding=zeros)[0]
-        self.out_channels = out_channels
         self.out_size: tuple[int, int] = (taps.shape[1], taps.shape[2])
         self.label_maps = LabelMaps(n_classes, out_channels, taps) if n_classes else None
 

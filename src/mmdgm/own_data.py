@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def _read_array(path: Path) -> NDArray[Any]:
             return np.asarray(archive[name])
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, IndexError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: cannot be read as an npz file ({error})") from None

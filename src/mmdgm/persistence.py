@@ -5,8 +5,8 @@ Nothing here is pickled, so reading a file never executes anything.
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,20 @@ from mmdgm.errors import InputError
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that at every moment its path holds the old content or all of the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -66,12 +62,21 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     write_whole(path, safetensors.torch.save(content, header))
 
 
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Read the dictionary of plain values beside the tensors."""
+    return _read(path, tensors=False)[1]
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read named tensors and the dictionary of plain values beside them."""
+    return _read(path, tensors=True)
+
+
+def _read(path: Path, *, tensors: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             metadata = json.loads((file.metadata() or {}).get("json", "{}"))
+            content = {name: file.get_tensor(name) for name in (file.keys() if tensors else ())}
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except (safetensors.SafetensorError, json.JSONDecodeError) as error:
@@ -80,4 +85,4 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"{path}: cannot be read ({error})") from None
     if not isinstance(metadata, dict):
         raise InputError(f"{path}: its metadata is no JSON object")
-    return tensors, metadata
+    return content, metadata

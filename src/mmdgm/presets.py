@@ -69,24 +69,15 @@ def config_to_json(config: Config) -> dict[str, Any]:
 
 def config_from_json(values: dict[str, Any]) -> Config:
     """The config that `config_to_json` wrote."""
-    kinds: dict[str, Any] = {
-        kind.__name__: kind
-        for kind in (
-            VAEConfig,
-            MaxMarginVAEConfig,
-            MaxMarginConditionalVAEConfig,
-            Training,
-            SemiSupervisedTraining,
-            PretrainedTraining,
-        )
-    }
+    known = [part for preset in PRESETS for part in (preset.config.model, preset.config.training)]
+    kinds: dict[str, Any] = {type(part).__name__: type(part) for part in known}
     try:
         parts = {part: dict(values[part]) for part in ("model", "training")}
         model, training = (from_json(kinds[fields.pop("kind")], fields) for fields in parts.values())
         return Config(
             preset=values["preset"], data=from_json(Data, values["data"]), model=model, training=training
         )
-    except KeyError as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"config.json: {error} is missing or unknown; another version wrote it") from None
 
 
@@ -104,7 +95,7 @@ MNIST_MMVA = Config(
     preset="mnist-mmva",
     data=replace(MNIST, binarised=True),
     model=MaxMarginVAEConfig(network="mlp", features="hidden", C=15.0, margin=3.0),
-    # the authors' 0.02 on the objective summed over a batch of 500
+    # the authors' weight decay is 0.02 on the objective summed over a batch of 1,000; twice that did well here
     training=PretrainedTraining(pretrain_epochs=300, epochs=700, batch=200, learning_rate=2e-3, weight_decay=4e-5),
 )
 # 1e-3 without the long warm-up never leaves the trivial solution; with it, it beats 3e-4 and 6e-4 in bound and
@@ -143,7 +134,7 @@ MNIST_MMCVA_ALL = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-all",
     data=MNIST,
-    model=replace(CONV_MMCVA, hat_weight=0.0, balance_weight=0.0),
+    model=replace(CONV_MMCVA, hat_weight=0.0, balance_weight=0.0, straight_through=0.0),
     training=Training(epochs=150, batch=600, learning_rate=3e-4),
 )
 DIGITS_MMCVA_50 = Config(
@@ -154,12 +145,12 @@ DIGITS_MMCVA_50 = Config(
 )
 
 PRESETS = (
-    Preset(config=DIGITS_MMCVA_50, model_name="Conv-MMCVA", paper="–", time="CPU: 30 s"),
-    Preset(config=MNIST_VA, model_name="VA", paper="–", time=""),
-    Preset(config=MNIST_MMVA, model_name="MMVA", paper="0.90 %", time=""),
-    Preset(config=MNIST_CONV_VA, model_name="Conv-VA", paper="bound −93.17", time=""),
-    Preset(config=MNIST_CONV_MMVA, model_name="Conv-MMVA", paper="0.45 %, bound −99.62", time=""),
-    Preset(config=MNIST_MMCVA_100, model_name="Conv-MMCVA", paper="1.24 ± 0.54 %", time=""),
-    Preset(config=MNIST_MMCVA_1000, model_name="Conv-MMCVA", paper="0.54 ± 0.04 %", time=""),
-    Preset(config=MNIST_MMCVA_ALL, model_name="Conv-MMCVA", paper="0.31 %", time=""),
+    Preset(config=DIGITS_MMCVA_50, model_name="Conv-MMCVA", paper="–", time="1 min on 2 cores"),
+    Preset(config=MNIST_VA, model_name="VA", paper="–", time="9 min, CPU 75 min"),
+    Preset(config=MNIST_MMVA, model_name="MMVA", paper="0.90 %", time="25 min, CPU 80 min"),
+    Preset(config=MNIST_CONV_VA, model_name="Conv-VA", paper="bound −93.17", time="3 min, CPU 4 h"),
+    Preset(config=MNIST_CONV_MMVA, model_name="Conv-MMVA", paper="0.45 %, bound −99.62", time="3 min, CPU 4 h"),
+    Preset(config=MNIST_MMCVA_100, model_name="Conv-MMCVA", paper="1.24 ± 0.54 %", time="3 min, CPU 4 h"),
+    Preset(config=MNIST_MMCVA_1000, model_name="Conv-MMCVA", paper="0.54 ± 0.04 %", time="3 min, CPU 4 h"),
+    Preset(config=MNIST_MMCVA_ALL, model_name="Conv-MMCVA", paper="0.31 %", time="3 min, CPU 4 h"),
 )

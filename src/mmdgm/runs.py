@@ -8,6 +8,7 @@ figures/             samples, imputations, learning curves
 checkpoints/         what `--resume` goes on from
 """
 
+import json
 import platform
 import subprocess
 from collections.abc import Callable, Iterable
@@ -34,7 +35,7 @@ from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors
 from mmdgm.presets import Config, config_from_json, config_to_json, find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
 from mmdgm.splits import complement, labeled_draw, validation_split
-from mmdgm.training import Record, SemiSupervisedTraining, Trainer
+from mmdgm.training import Record, SemiSupervisedTraining, Trainer, checkpoint_step
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class RunFolder:
 
     def status(self) -> str | None:
         """ "running", "stopped", "done", or None where no run has begun."""
-        return str(read_json(self.result)["status"]) if self.result.exists() else None
+        return str(read_json(self.result).get("status")) if self.result.exists() else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ def train_runs(
         _check_folder(config, seed, folder, resume)
     dataset = datasets.load(config.data.dataset, data_dir)
     trainer: Trainer | None = None
-    results = []
+    results, stopped = [], []
     for seed, folder in runs:
         if folder.status() == "done":
             results.append(read_json(folder.result))
@@ -126,7 +127,12 @@ def train_runs(
             trainer = Trainer(model, config.training, device=pick_device(device).type)
         else:
             trainer.model.load_state_dict(model.state_dict())
-        results.append(_train_run(config, seed, folder, dataset, rows, trainer, overrides, console, resume))
+        try:
+            results.append(_train_run(config, seed, folder, dataset, rows, trainer, overrides, console, resume))
+        except TrainingStopped as error:
+            stopped.append(f"seed {seed} {error}")
+    if stopped:
+        raise TrainingStopped("; ".join(stopped))
     return results
 
 
@@ -138,26 +144,19 @@ def _check_folder(config: Config, seed: int, folder: RunFolder, resume: bool) ->
         raise InputError(
             f"{folder.path} already holds a run; go on with it by --resume, or choose another --run-dir"
         )
-    saved = read_json(folder.config)
+    saved = read_run_config(folder)
     if saved["seed"] != seed:
         raise InputError(
             f"{folder.path} holds a run of seed {saved['seed']}, not {seed}; use --seed {saved['seed']}"
         )
-    before, now = _flat(saved["config"]), _flat(config_to_json(config))
-    if different := [key for key in now if before.get(key) != now[key]]:
-        key = different[0]
-        raise InputError(
-            f"{folder.path} holds a run with {key}={before.get(key)}, not {now[key]}; resume it as it was"
-        )
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= (
-            _flat(value) if isinstance(value, dict) else {key: list(value) if isinstance(value, tuple) else value}
-        )
-    return flat
+    now = json.loads(json.dumps(config_to_json(config)))
+    for part in ("data", "model", "training"):
+        for key, value in now[part].items():
+            before = saved["config"][part].get(key)
+            if before != value:
+                raise InputError(
+                    f"{folder.path} holds a run with {key}={before}, not {value}; resume it as it was"
+                )
 
 
 def _train_run(
@@ -176,6 +175,7 @@ def _train_run(
         folder.config,
         {
             "config": config_to_json(config),
+            "overrides": overrides,
             "seed": seed,
             "shape": list(dataset.shape),
             "n_classes": dataset.n_classes,
@@ -189,14 +189,14 @@ def _train_run(
         "seed": seed,
         "config": config_to_json(config),
         "overrides": overrides,
-        "quick": config.training.epochs < find_preset(config.preset).config.training.epochs,
+        "quick": _epochs(config) < _epochs(find_preset(config.preset).config),
         "dataset": _counts(dataset, rows),
         "device": device_name(trainer.device),
         "versions": versions(),
         "git_commit": git_commit(),
     }
     write_json(folder.result, result)
-    kept = read_tensors(folder.checkpoint)[1]["total_step"] if resume and folder.checkpoint.exists() else 0
+    kept = checkpoint_step(folder.checkpoint) if resume else 0
     listeners: list[Callable[[Record], None] | None] = [
         MetricsFile(folder.metrics, keep_steps=kept),
         tensorboard(folder.path / "tensorboard", keep_steps=kept),
@@ -213,11 +213,12 @@ def _train_run(
             write_json(folder.result, {**result, "status": "stopped", "reason": str(error)})
             raise
     model = trainer.model
-    write_tensors(folder.weights, model.state_dict())
+    figures = evaluate(model, dataset, rows)
     save_figures(folder, model, dataset)
+    write_tensors(folder.weights, model.state_dict())
     result |= {
         "status": "done",
-        **evaluate(model, dataset, rows),
+        **figures,
         "steps": summary.steps,
         "epochs": summary.epochs,
         "seconds": round(summary.seconds, 2),
@@ -225,6 +226,10 @@ def _train_run(
     }
     write_json(folder.result, result)
     return result
+
+
+def _epochs(config: Config) -> int:
+    return sum(stage.epochs for stage in config.training.stages())
 
 
 def _counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:
@@ -296,7 +301,7 @@ def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
         raise InputError(
             f"{path}: training has not finished; go on with it by `mmdgm train … --run-dir {path} --resume`"
         )
-    saved = read_json(folder.config)
+    saved = read_run_config(folder)
     config = config_from_json(saved["config"])
     shape: Shape = tuple(saved["shape"])
     model = config.model.build(shape, n_classes=saved["n_classes"], n_rows=saved["n_rows"])
@@ -313,6 +318,15 @@ def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
         n_classes=saved["n_classes"],
         scale=saved["scale"],
     )
+
+
+def read_run_config(folder: RunFolder) -> dict[str, Any]:
+    """A run's config.json."""
+    saved = read_json(folder.config)
+    keys = ("config", "overrides", "seed", "shape", "n_classes", "n_rows", "scale")
+    if missing := [key for key in keys if key not in saved]:
+        raise InputError(f"{folder.config}: is no run's config ({', '.join(missing)} missing)")
+    return saved
 
 
 def sample_grid(model: VAE, *, columns: int, rows: int, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:

@@ -163,8 +163,6 @@ def _type_in_words(kind: Any, limits: str) -> str:
         return " | ".join(typing.get_args(kind))
     if typing.get_origin(kind) is tuple:
         return " ".join(filter(None, ("whole numbers", limits, "separated by commas")))
-    if kind is str:
-        return "a text"
     return f"{'a whole number' if kind is int else 'a number'} {limits}".rstrip()
 
 

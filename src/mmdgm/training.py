@@ -1,7 +1,8 @@
 """The only training loop: stages, schedule, precision, compilation, device, checkpoints.
 
 A run is a function of (settings, data, seed). A checkpoint holds the model, the optimizer, the random state and
-the step; rates and batches are functions of the step. So a resumed run computes what the uninterrupted one would.
+the step; rates and batches are functions of the step. So a resumed run computes what the uninterrupted one would
+have, on the CPU to the last bit.
 """
 
 import time
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from mmdgm.batches import Batches
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.models import VAE
-from mmdgm.persistence import read_tensors, write_tensors
+from mmdgm.persistence import read_metadata, read_tensors, write_tensors
 from mmdgm.schedules import Schedule, ScheduleName
 from mmdgm.settings import setting
 
@@ -62,23 +63,9 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedTraining(Training):
-    """Training on labeled and unlabeled rows.
-
-    Putative labels of an untrained classifier are worth nothing, and a hat loss that trusts them locks them in. So
-    the margin is first learned on the labels alone, without hat and balance.
-    """
+    """Training on labeled and unlabeled rows."""
 
     unlabeled_batch: int = setting(500, "unlabeled rows in a batch", least=1)
-    warmup_epochs: int = setting(0, "epochs without hat loss and balance first; 0: none", least=0)
-
-    def stages(self) -> list[Stage]:
-        warmup = Stage(
-            name="warm-up",
-            epochs=self.warmup_epochs,
-            learning_rate=self.learning_rate,
-            weights={"hat_weight": 0.0, "balance_weight": 0.0},
-        )
-        return [warmup, *super().stages()] if self.warmup_epochs else super().stages()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +150,7 @@ class Trainer:
             raise InputError("there are no rows to train on")
         run = _Run(self, batches, checkpoint, on_log)
         if resume and checkpoint is not None and checkpoint.exists():
-            run.restore()
+            run.restore(checkpoint)
         return run.finish()
 
 
@@ -196,6 +183,8 @@ class _Run:
         while self.at.stage < len(self.stages):
             self.run_stage()
             self.at.stage, self.at.step = self.at.stage + 1, 0
+        if not self.weights_are_finite():
+            self.stop("a weight became infinite or no number", "a lower learning_rate")
         steps, seconds = sum(self.stage_steps), self.at.seconds
         return Summary(
             steps=steps,
@@ -218,8 +207,7 @@ class _Run:
                 self.at.seconds += seconds
                 self.check(metrics, steps=self.at.step - start)
                 self.log(metrics, schedule.rate(self.at.step - 1), (self.at.step - start) / seconds)
-                if self.checkpoint and time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds:
-                    self.save()
+                self.save_if_due()
 
     def run_interval(self, steps: range, schedule: Schedule) -> dict[str, float]:
         """Take some steps; the means of the terms leave the device once, at the end."""
@@ -290,7 +278,7 @@ class _Run:
         step = self.steps_before() + self.at.step
         kept = ""
         if self.checkpoint is not None and self.checkpoint.exists():
-            kept_step = read_tensors(self.checkpoint)[1]["total_step"]
+            kept_step = checkpoint_step(self.checkpoint)
             kept = f"; the last good checkpoint, step {kept_step}, is kept in {self.checkpoint}"
         raise TrainingStopped(f"stopped at step {step}: {reason}; try {remedy}{kept}")
 
@@ -312,12 +300,21 @@ class _Run:
 
     # --- checkpoints -------------------------------------------------------------------------------------
 
-    def save(self) -> None:
-        """Write a checkpoint, unless a weight has become no number since the terms were computed."""
-        assert self.checkpoint is not None
+    def save_if_due(self) -> None:
+        """Save now and then, but never over a good checkpoint with a bad state."""
+        due = time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds
+        good = self.at.trivial_steps == 0 or self.settings.patience == 0
+        if self.checkpoint is not None and due and good and self.weights_are_finite():
+            self.save(self.checkpoint)
+            self.saved_at = time.monotonic()
+
+    def weights_are_finite(self) -> bool:
+        """The terms of a step are computed before its update, so they do not tell."""
+        return all(bool(value.isfinite().all()) for value in self.model.state_dict().values())
+
+    def save(self, checkpoint: Path) -> None:
+        """Write all that the rest of the run depends on."""
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
-        if not all(bool(value.isfinite().all()) for value in tensors.values()):
-            return
         for name, parameter in self.model.named_parameters():
             for kind, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer/{name}/{kind}"] = value
@@ -325,13 +322,11 @@ class _Run:
         if self.fabric.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.fabric.device)
         total_step = self.steps_before() + self.at.step
-        write_tensors(self.checkpoint, tensors, {**vars(self.at), "total_step": total_step})
-        self.saved_at = time.monotonic()
+        write_tensors(checkpoint, tensors, {**vars(self.at), "total_step": total_step})
 
-    def restore(self) -> None:
-        """Take up the state of the checkpoint."""
-        assert self.checkpoint is not None
-        tensors, metadata = read_tensors(self.checkpoint)
+    def restore(self, checkpoint: Path) -> None:
+        """Take up the state of a checkpoint."""
+        tensors, metadata = read_tensors(checkpoint)
         metadata.pop("total_step")
         self.at = _Progress(**metadata)
         part: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "random": {}}
@@ -343,6 +338,11 @@ class _Run:
         torch.set_rng_state(part["random"]["cpu"])
         if self.fabric.device.type == "cuda" and "cuda" in part["random"]:
             torch.cuda.set_rng_state(part["random"]["cuda"], self.fabric.device)
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    """The step, over all stages, at which a checkpoint was made; 0 where there is none."""
+    return int(read_metadata(checkpoint)["total_step"]) if checkpoint.exists() else 0
 
 
 @contextmanager

@@ -129,7 +129,7 @@ class MaxMarginConditionalVAE(VAE):
         return at_least_float32(self.classifier(x))
 
     def _predicted(self, x: Tensor) -> Tensor:
-        return one_hot(self.scores(x).argmax(dim=1), self.n_classes).float()
+        return one_hot(self.scores(x).argmax(dim=1), self.n_classes).to(x.dtype)
 
     @torch.no_grad()
     def elbo(self, x: Tensor) -> Tensor:
@@ -148,10 +148,10 @@ class MaxMarginConditionalVAE(VAE):
         """The decoder's mean for given codes `(rows, z)` and classes `(rows,)`."""
         if y is None:
             raise ValueError("a conditional model generates from codes and classes: give y")
-        return self.decode(z, one_hot(y, self.n_classes).float()).mean
+        return self.decode(z, one_hot(y, self.n_classes).to(z.dtype)).mean
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
-        if self.hinge_weight and abs(metrics["hinge"] - self.margin) < 0.005 * self.margin:
+        if self.alpha and self.hinge_weight and abs(metrics["hinge"] - self.margin) < 0.005 * self.margin:
             return f"the classifier scores all classes alike (hinge stays at the margin, {self.margin:g})"
         if metrics["top_class_share"] > 0.999:
             return "all unlabeled rows are put into one class"

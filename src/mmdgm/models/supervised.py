@@ -96,7 +96,7 @@ class MaxMarginVAEConfig(VAEConfig):
     """How a MaxMarginVAE is built."""
 
     features: Features = setting(
-        "last", "what the classifier sees: all hidden layers, the last deterministic one, or E[z]"
+        "last", "what the classifier sees: all hidden layers (a conv encoder has one), the last of them, or E[z]"
     )
     C: float = setting(1000.0, "weight of the hinge loss against the bound", least=0)
     margin: float = setting(1.0, "margin that the true class must lead by", above=0)
