@@ -35,18 +35,17 @@ def make_mmdgm(monkeypatch, capsys):
     return run
 
 
-@pytest.fixture(name="quiet")
+@pytest.fixture(scope="session", name="quiet")
 def make_quiet():
     return Console(file=io.StringIO())
 
 
 @pytest.fixture(scope="session", name="trained")
-def make_trained(tmp_path_factory):
+def make_trained(tmp_path_factory, quiet):
     """A short digits run of the conditional model; returns its folder. Tests must not write into it."""
     path = tmp_path_factory.mktemp("run") / "trained"
     config, overrides = override(
         find_preset("digits-mmcva-50").config, ["epochs=30", "validation=100", "log_every=50"]
     )
-    console = Console(file=io.StringIO())
-    runs.train_runs(config, [(3, runs.RunFolder(path))], overrides=overrides, console=console, device="cpu")
+    runs.train_runs(config, [(3, runs.RunFolder(path))], overrides=overrides, console=quiet, device="cpu")
     return path

@@ -57,6 +57,9 @@ def test_train_evaluate_sample_impute(mmdgm, tmp_path):
     assert samples["x"].shape == (10, 3, 1, 8, 8)
     assert samples["y"][:, 0].tolist() == list(range(10))
 
+    answer = json.loads(mmdgm("sample", run, "--out", tmp_path / "pic.png", "--json")[1])
+    assert answer["files"] == [str(tmp_path / "pic.png"), str(tmp_path / "pic.npz")]
+
     x = datasets.load("digits").x_test[:5, 0].astype(np.float32)
     x[:, 2:5, 3:6] = np.nan
     np.savez(tmp_path / "holes.npz", x=x)
@@ -102,6 +105,11 @@ TRAIN = ("train", "digits-mmcva-50", "--run-dir", "RUN")
         ((*TRAIN, "--seeds", "2-0"), "--seeds 2-0"),
         ((*TRAIN, "--device", "tpu"), "--device tpu: use auto, cpu or cuda"),
         (("train", "mnist-mmva", "--run-dir", "RUN", "--data-dir", "RUN"), "fetch it with: curl"),
+        (("train", "mnist-va", "--run-dir", "TRAINED", "--resume"), "a run of digits-mmcva-50, not of mnist-va"),
+        (("train", "digits-mmcva-50", "--run-dir", "TRAINED"), "already holds a run"),
+        (("train", "digits-mmcva-50", "--run-dir", "TRAINED/config.json/x"), "cannot be written"),
+        (("train", "digits-mmcva-50", "--run-dir", "RUN", "--seed", "99999999999"), "Invalid value"),
+        (("sample", "TRAINED", "--out", "."), "give a file name"),
         (("evaluate", "RUN"), "holds no run"),
         (("sample", "RUN"), "holds no run"),
         (("impute", "RUN", "x.npz"), "holds no run"),

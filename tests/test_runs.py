@@ -135,6 +135,29 @@ def test_a_stopped_run_says_so_and_is_no_model(tmp_path, quiet, monkeypatch):
         runs.load_run(tmp_path)
 
 
+def test_a_stopped_seed_does_not_take_the_others_with_it(tmp_path, quiet, monkeypatch):
+    fit = runs.Trainer.fit
+
+    def fail_once(self, batches, **more):
+        monkeypatch.setattr(runs.Trainer, "fit", fit)
+        raise TrainingStopped("stopped at step 1")
+
+    monkeypatch.setattr(runs.Trainer, "fit", fail_once)
+    config, overrides = override(DIGITS, ["epochs=1"])
+    folders = [(seed, runs.RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
+    with pytest.raises(TrainingStopped, match=r"^seed 0 stopped at step 1$"):
+        runs.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
+    assert [folder.status() for _, folder in folders] == ["stopped", "done"]
+
+
+@pytest.mark.parametrize(
+    ("assignments", "quick"), [(["pretrain_epochs=0"], True), (["epochs=699"], True), ([], False)]
+)
+def test_a_run_with_fewer_epochs_than_its_preset_is_quick(assignments, quick):
+    preset = find_preset("mnist-mmva").config
+    assert runs.is_shortened(override(preset, assignments)[0]) is quick
+
+
 def test_weights_of_another_model_are_refused(trained, tmp_path):
     config = json.loads((trained / "config.json").read_text())
     config["config"]["model"]["z"] = 5

@@ -175,15 +175,27 @@ def test_nan_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path):
     assert read_tensors(checkpoint)[1]["total_step"] == 10
 
 
-def test_a_dead_objective_stops_the_run():
+def test_a_dead_objective_stops_the_run(tmp_path):
     # a rate so small that the classifier stays where it starts: all classes alike
     training = Training(epochs=40, batch=40, learning_rate=1e-12, log_every=5, patience=20)
     model = build(MMVA)
     torch.nn.init.zeros_(model.classifier.weight)
     with pytest.raises(TrainingStopped, match="at step 20: for 20 steps the classifier scores all classes alike"):
         Trainer(model, training, device="cpu").fit(digits(unlabeled=False))
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    eager = dataclasses.replace(training, checkpoint_seconds=0.0)
+    with pytest.raises(TrainingStopped) as stopped:
+        Trainer(model, eager, device="cpu").fit(digits(unlabeled=False), checkpoint=checkpoint)
+    assert "last good checkpoint" not in str(stopped.value)
+    assert not checkpoint.exists()  # a dead state is no good checkpoint
     for_ever = dataclasses.replace(training, patience=0)
     assert Trainer(model, for_ever, device="cpu").fit(digits(unlabeled=False)).steps == 200
+
+
+def test_a_weight_that_breaks_in_the_last_step_stops_the_run():
+    training = Training(epochs=1, batch=200, learning_rate=1e38, schedule="constant", log_every=1)
+    with pytest.raises(TrainingStopped, match="a weight became infinite or no number"):
+        fit(MMVA, training)
 
 
 def test_no_rows_are_refused():

@@ -77,7 +77,7 @@ def config_from_json(values: dict[str, Any]) -> Config:
         return Config(
             preset=values["preset"], data=from_json(Data, values["data"]), model=model, training=training
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError) as error:
         raise InputError(f"config.json: {error} is missing or unknown; another version wrote it") from None
 
 

@@ -189,7 +189,7 @@ def _train_run(
         "seed": seed,
         "config": config_to_json(config),
         "overrides": overrides,
-        "quick": _epochs(config) < _epochs(find_preset(config.preset).config),
+        "quick": is_shortened(config),
         "dataset": _counts(dataset, rows),
         "device": device_name(trainer.device),
         "versions": versions(),
@@ -228,8 +228,12 @@ def _train_run(
     return result
 
 
-def _epochs(config: Config) -> int:
-    return sum(stage.epochs for stage in config.training.stages())
+def is_shortened(config: Config) -> bool:
+    """Whether a config has fewer epochs, over all stages, than its preset."""
+    now, preset = (
+        sum(stage.epochs for stage in c.training.stages()) for c in (config, find_preset(config.preset).config)
+    )
+    return now < preset
 
 
 def _counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:
