@@ -1,5 +1,6 @@
 """The README's code runs: its tour on the command line, then its Python blocks in order."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -8,7 +9,8 @@ import numpy as np
 
 from mmdgm import datasets
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 
 
 def blocks(language):
@@ -34,3 +36,17 @@ def test_readme_runs(tmp_path, monkeypatch, mmdgm):
     assert names["filled"].shape == (16, 1, 8, 8)
     assert names["images"].shape == (10, 8, 1, 8, 8)
     assert names["terms"].hinge.shape == (8,)
+
+
+def test_readme_figures_are_those_of_the_result_files():
+    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \| (−[\d.]+) \| (\d+) \|", README, flags=re.MULTILINE)
+    assert len(rows) == 3
+    for cell, error, bound, seeds in rows:
+        files = (ROOT / "results" / "mnist" / cell).glob("seed-*/result.json")
+        results = [json.loads(file.read_text()) for file in files]
+        assert all(result["status"] == "done" for result in results)
+        errors = [result["error_percent"] for result in results]
+        spread = f" ± {np.std(errors, ddof=1):.2f}" if len(errors) > 1 else ""
+        assert error.strip() == f"{np.mean(errors):.2f}{spread}"
+        assert bound == f"{np.mean([result['elbo'] for result in results]):.1f}".replace("-", "−")
+        assert int(seeds) == len(results)

@@ -98,7 +98,7 @@ def list_(
             "labels",
             "model",
             "the paper's figure",
-            "time on one H200; 2 CPU cores",
+            "on one H200; on 2 CPU cores",
             box=None,
         )
         for row in rows:

@@ -41,7 +41,7 @@ class Preset:
     config: Config
     model_name: str
     paper: str  # the paper's figure: test error, or the bound
-    time: str
+    time: str  # on one H200; on 2 CPU cores
 
     @property
     def name(self) -> str:
@@ -98,8 +98,8 @@ MNIST_MMVA = Config(
     # the authors' weight decay is 0.02 on the objective summed over a batch of 1,000; twice that did well here
     training=PretrainedTraining(pretrain_epochs=300, epochs=700, batch=200, learning_rate=2e-3, weight_decay=4e-5),
 )
-# 1e-3 without the long warm-up never leaves the trivial solution; with it, it beats 3e-4 and 6e-4 in bound and
-# validation error (50,000/10,000 split, seed 10: −101.6, 0.50 % against −103.0, 0.54 % at 6e-4)
+# At 1e-3 without a warm-up the hinge can stay at the margin for ever. With it, 1e-3 was best: bound and error on the
+# validation rows −101.6, 0.50 % against −103.0, 0.54 % at 6e-4 (50,000/10,000 split, seed 10)
 CONV_TRAINING = Training(epochs=200, learning_rate=1e-3, warmup_steps=2400)
 MNIST_CONV_VA = Config(
     preset="mnist-conv-va",
@@ -114,43 +114,47 @@ MNIST_CONV_MMVA = Config(
     # the authors' 1/120 on ELBO/C − hinge summed over a batch of 500, in units of −ELBO + C·hinge of one row
     training=replace(CONV_TRAINING, weight_decay=1e3 / 120 / 500),
 )
-CONV_MMCVA = MaxMarginConditionalVAEConfig(straight_through=3e-4)
+# The authors' dropout .5 and rate 3e-4 want their 3,000 epochs. On this short schedule, validation errors of seeds
+# 10 to 12 (50,000/10,000 split, 60 epochs, classifier alone; H200): rate 3e-4, dropout .5: 2.87 %; 1e-3, .5: 2.47 %;
+# 1e-3, .3: 1.88 %
+CONV_MMCVA = MaxMarginConditionalVAEConfig(straight_through=3e-4, dropout=0.3)
 MNIST_MMCVA_100 = Config(
     preset="mnist-mmcva-100",
     data=replace(MNIST, labels=100),
     model=CONV_MMCVA,
     # 119 steps an epoch; the authors ran 3,000 epochs, ×.995 each from 1,500 on:
-    # --set epochs=3000 --set schedule=step --set decay_start=1500 --set decay_factor=0.995
-    training=SemiSupervisedTraining(epochs=126, batch=100, unlabeled_batch=500, learning_rate=3e-4),
+    # --set epochs=3000 --set learning_rate=3e-4 --set dropout=0.5
+    # --set schedule=step --set decay_start=1500 --set decay_factor=0.995
+    training=SemiSupervisedTraining(epochs=84, batch=100, unlabeled_batch=500, learning_rate=1e-3),
 )
 MNIST_MMCVA_1000 = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-1000",
     data=replace(MNIST, labels=1000),
     model=replace(CONV_MMCVA, narrow=True),
-    training=SemiSupervisedTraining(epochs=90, batch=250, unlabeled_batch=350, learning_rate=3e-4),
+    training=SemiSupervisedTraining(epochs=60, batch=250, unlabeled_batch=350, learning_rate=1e-3),
 )
 MNIST_MMCVA_ALL = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-all",
     data=MNIST,
     model=replace(CONV_MMCVA, hat_weight=0.0, balance_weight=0.0, straight_through=0.0),
-    training=Training(epochs=150, batch=600, learning_rate=3e-4),
+    training=Training(epochs=100, batch=600, learning_rate=1e-3),
 )
 DIGITS_MMCVA_50 = Config(
     preset="digits-mmcva-50",
     data=Data(dataset="digits", labels=50),
     model=MaxMarginConditionalVAEConfig(z=16, dropout=0.3),
-    training=SemiSupervisedTraining(epochs=200, batch=50, unlabeled_batch=200, learning_rate=1e-3),
+    training=SemiSupervisedTraining(epochs=180, batch=50, unlabeled_batch=200, learning_rate=1e-3),
 )
 
 PRESETS = (
-    Preset(config=DIGITS_MMCVA_50, model_name="Conv-MMCVA", paper="–", time="1 min on 2 cores"),
-    Preset(config=MNIST_VA, model_name="VA", paper="–", time="9 min, CPU 75 min"),
-    Preset(config=MNIST_MMVA, model_name="MMVA", paper="0.90 %", time="25 min, CPU 80 min"),
-    Preset(config=MNIST_CONV_VA, model_name="Conv-VA", paper="bound −93.17", time="3 min, CPU 4 h"),
-    Preset(config=MNIST_CONV_MMVA, model_name="Conv-MMVA", paper="0.45 %, bound −99.62", time="3 min, CPU 4 h"),
-    Preset(config=MNIST_MMCVA_100, model_name="Conv-MMCVA", paper="1.24 ± 0.54 %", time="3 min, CPU 4 h"),
-    Preset(config=MNIST_MMCVA_1000, model_name="Conv-MMCVA", paper="0.54 ± 0.04 %", time="3 min, CPU 4 h"),
-    Preset(config=MNIST_MMCVA_ALL, model_name="Conv-MMCVA", paper="0.31 %", time="3 min, CPU 4 h"),
+    Preset(config=DIGITS_MMCVA_50, model_name="Conv-MMCVA", paper="–", time="–; 40 s"),
+    Preset(config=MNIST_VA, model_name="VA", paper="–", time="9 min; 90 min"),
+    Preset(config=MNIST_MMVA, model_name="MMVA", paper="0.90 %", time="25 min; 100 min"),
+    Preset(config=MNIST_CONV_VA, model_name="Conv-VA", paper="bound −93.17", time="3 min; 4 h"),
+    Preset(config=MNIST_CONV_MMVA, model_name="Conv-MMVA", paper="0.45 %, bound −99.62", time="3 min; 4 h"),
+    Preset(config=MNIST_MMCVA_100, model_name="Conv-MMCVA", paper="1.24 ± 0.54 %", time="2 min; 4 h"),
+    Preset(config=MNIST_MMCVA_1000, model_name="Conv-MMCVA", paper="0.54 ± 0.04 %", time="2 min; 4 h"),
+    Preset(config=MNIST_MMCVA_ALL, model_name="Conv-MMCVA", paper="0.31 %", time="2 min; 4 h"),
 )
