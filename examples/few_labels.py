@@ -13,7 +13,7 @@ from rich.table import Table
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
-from mmdgm import datasets, runs
+from mmdgm import datasets, experiments, runs
 from mmdgm.presets import find_preset
 
 SEEDS = (0, 1, 2)
@@ -41,7 +41,7 @@ def main() -> None:
     folders = [(seed, runs.RunFolder(RUNS / f"seed-{seed}")) for seed in SEEDS]
     for _, folder in folders:
         shutil.rmtree(folder.path, ignore_errors=True)  # the demo always starts anew
-    results = runs.train_runs(config, folders, overrides={}, console=console)
+    results = experiments.train_runs(config, folders, overrides={}, console=console)
 
     dataset = datasets.load("digits")
     errors = [baseline_errors(dataset, runs.split_rows(dataset, config, seed)) for seed in SEEDS]

@@ -32,10 +32,13 @@ ORDER = [
     "progress",
     "evaluation",
     "imputation",
+    "sampling",
     "own_data",
     "plots",
     "presets",
+    "environment",
     "runs",
+    "experiments",
     "cli",
     "__main__",
 ]

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from mmdgm import datasets, runs
+from mmdgm import datasets, experiments, runs
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.evaluation import error_percent
 from mmdgm.imputation import impute, missing_mse
 from mmdgm.presets import find_preset
+from mmdgm.sampling import sample_grid
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 def make_run(tmp_path_factory, quiet):
     folder = runs.RunFolder(tmp_path_factory.mktemp("digits") / "run")
     config = find_preset("digits-mmcva-50").config
-    runs.train_runs(config, [(0, folder)], overrides={}, console=quiet, device="cpu")
+    experiments.train_runs(config, [(0, folder)], overrides={}, console=quiet, device="cpu")
     return runs.load_run(folder.path, device="cpu")
 
 
@@ -34,7 +35,7 @@ def test_50_labels_reach_5_percent(run):
 
 
 def test_generated_images_are_of_the_class_that_was_asked_for(run):
-    grid = runs.sample_grid(run.model, columns=20, rows=10)
+    grid = sample_grid(run.model, columns=20, rows=10)
     pixels = np.round(16 * grid["x"].reshape(-1, 1, 8, 8)).astype(np.uint8)
     assert error_percent(run.model, pixels, grid["y"].ravel(), scale=16.0) < 5
 

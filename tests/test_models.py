@@ -296,7 +296,7 @@ def test_straight_through_passes_the_labels_gradient_into_the_softmax():
 
 def test_labeled_and_unlabeled_rows_share_batch_statistics():
     batch, model = small_batch(), mmcva()
-    norm = model.classifier.features[1]
+    norm = model.classifier.stack.norms[0]
     seen = []
     norm.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
     objective(model, batch)

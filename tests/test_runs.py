@@ -13,9 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 from conftest import image_size
-from mmdgm import datasets, runs
+from mmdgm import datasets, experiments, runs
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.presets import find_preset
+from mmdgm.sampling import sample_grid
 from mmdgm.settings import override
 
 DIGITS = find_preset("digits-mmcva-50").config
@@ -23,7 +24,7 @@ DIGITS = find_preset("digits-mmcva-50").config
 
 def train(path, *assignments, console, seed=0, resume=False):
     config, overrides = override(DIGITS, ["epochs=2", "log_every=5", *assignments])
-    (result,) = runs.train_runs(
+    (result,) = experiments.train_runs(
         config,
         [(seed, runs.RunFolder(path))],
         overrides=overrides,
@@ -101,14 +102,14 @@ def test_validation_rows_are_the_same_for_every_seed_and_never_trained_on():
 
 def test_conditional_samples_have_a_row_per_class_and_a_code_per_column(trained):
     model = runs.load_run(trained, device="cpu").model
-    grid = runs.sample_grid(model, columns=4, rows=99, seed=1)
+    grid = sample_grid(model, columns=4, rows=99, seed=1)
     assert grid["x"].shape == (10, 4, 1, 8, 8)
     assert (grid["z"] == grid["z"][:1]).all()
     assert not np.allclose(grid["z"][0, 0], grid["z"][0, 1])
     assert (grid["y"] == np.arange(10)[:, None]).all()
-    again = runs.sample_grid(model, columns=4, rows=99, seed=1)
+    again = sample_grid(model, columns=4, rows=99, seed=1)
     assert np.array_equal(grid["x"], again["x"])
-    assert not np.array_equal(grid["x"], runs.sample_grid(model, columns=4, rows=99, seed=2)["x"])
+    assert not np.array_equal(grid["x"], sample_grid(model, columns=4, rows=99, seed=2)["x"])
 
 
 def test_a_folder_with_a_run_is_not_written_over(tmp_path, quiet):
@@ -136,17 +137,17 @@ def test_a_stopped_run_says_so_and_is_no_model(tmp_path, quiet, monkeypatch):
 
 
 def test_a_stopped_seed_does_not_take_the_others_with_it(tmp_path, quiet, monkeypatch):
-    fit = runs.Trainer.fit
+    fit = experiments.Trainer.fit
 
     def fail_once(self, batches, **more):
-        monkeypatch.setattr(runs.Trainer, "fit", fit)
+        monkeypatch.setattr(experiments.Trainer, "fit", fit)
         raise TrainingStopped("stopped at step 1")
 
-    monkeypatch.setattr(runs.Trainer, "fit", fail_once)
+    monkeypatch.setattr(experiments.Trainer, "fit", fail_once)
     config, overrides = override(DIGITS, ["epochs=1"])
     folders = [(seed, runs.RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
     with pytest.raises(TrainingStopped, match=r"^seed 0 stopped at step 1$"):
-        runs.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
+        experiments.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
     assert [folder.status() for _, folder in folders] == ["stopped", "done"]
 
 
@@ -155,7 +156,7 @@ def test_a_stopped_seed_does_not_take_the_others_with_it(tmp_path, quiet, monkey
 )
 def test_a_run_with_fewer_epochs_than_its_preset_is_quick(assignments, quick):
     preset = find_preset("mnist-mmva").config
-    assert runs.is_shortened(override(preset, assignments)[0]) is quick
+    assert experiments.is_shortened(override(preset, assignments)[0]) is quick
 
 
 def test_weights_of_another_model_are_refused(trained, tmp_path):
@@ -172,7 +173,7 @@ def test_supervised_presets_refuse_unlabeled_rows(tmp_path, quiet, monkeypatch):
     config, overrides = override(find_preset("mnist-mmva").config, ["labels=50"])
     folder = runs.RunFolder(tmp_path / "run")
     with pytest.raises(InputError, match="labeled rows alone"):
-        runs.train_runs(config, [(0, folder)], overrides=overrides, console=quiet, device="cpu")
+        experiments.train_runs(config, [(0, folder)], overrides=overrides, console=quiet, device="cpu")
     assert not folder.path.exists()
 
 

@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm import datasets, plots, runs
+from mmdgm import datasets, experiments, plots, runs
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.imputation import impute as impute_values
 from mmdgm.own_data import read_values, save_arrays
 from mmdgm.presets import PRESETS, config_from_json, find_preset
+from mmdgm.sampling import sample_grid
 from mmdgm.settings import override, settings_of
 
 app = typer.Typer(
@@ -159,7 +160,7 @@ def train(
         config, overrides = config_from_json(saved["config"]), saved["overrides"]
         if config.preset != preset:
             raise InputError(f"{begun[0].path} holds a run of {config.preset}, not of {preset}")
-    results = runs.train_runs(
+    results = experiments.train_runs(
         config,
         pairs,
         overrides=overrides,
@@ -224,7 +225,7 @@ def sample(
     Example: `mmdgm sample runs/demo/seed-0 --columns 8 --seed 1`
     """
     trained = runs.load_run(run, device=device)
-    grid = runs.sample_grid(trained.model, columns=columns, rows=rows, seed=seed)
+    grid = sample_grid(trained.model, columns=columns, rows=rows, seed=seed)
     png, npz = picture_and_arrays(to or run / "samples")
     plots.save_grid(png, grid["x"])
     save_arrays(npz, grid)

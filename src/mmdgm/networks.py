@@ -117,7 +117,10 @@ class Layer(NamedTuple):
 
 
 class ConvStack(nn.Module):
-    """The layers of a recipe one after the other, the last one rectified too unless `linear_end`."""
+    """The layers of a recipe one after the other; with `batch_norm`, convolutions have no bias.
+
+    The last layer is rectified too, unless `linear_end`.
+    """
 
     def __init__(
         self,
@@ -126,12 +129,13 @@ class ConvStack(nn.Module):
         *,
         n_classes: int = 0,
         dropout: float = 0.0,
+        batch_norm: bool = False,
         linear_end: bool = False,
     ):
         super().__init__()
         channels, *size = shape
         self.recipe, self.dropout, self.linear_end = recipe, dropout, linear_end
-        self.convs = nn.ModuleList()
+        self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
         for layer in recipe:
             conv = Conv(
                 channels,
@@ -141,14 +145,16 @@ class ConvStack(nn.Module):
                 padding=layer.padding,
                 unpool=layer.unpool,
                 n_classes=n_classes,
+                bias=not batch_norm,
             )
             self.convs.append(conv)
+            self.norms.append(nn.BatchNorm2d(layer.channels) if batch_norm else nn.Identity())
             channels, size = layer.channels, [s // 2 if layer.pool else s for s in conv.out_size]
         self.out_shape: Shape = (channels, size[0], size[1])
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
-        for i, (layer, conv) in enumerate(zip(self.recipe, self.convs, strict=True)):
-            x = conv(x, labels)
+        for i, (layer, conv, norm) in enumerate(zip(self.recipe, self.convs, self.norms, strict=True)):
+            x = norm(conv(x, labels))
             if i == len(self.recipe) - 1 and self.linear_end:
                 return x
             x = relu(x)
@@ -221,28 +227,11 @@ class ConvClassifier(Classifier):
 
     def __init__(self, shape: Shape, recipe: tuple[Layer, ...], n_classes: int, *, dropout: float = 0.0):
         super().__init__()
-        channels, *size = shape
-        layers: list[nn.Module] = []
-        for layer in recipe:
-            conv = Conv(
-                channels,
-                layer.channels,
-                layer.kernel,
-                size=(size[0], size[1]),
-                padding=layer.padding,
-                bias=False,
-            )
-            layers += [conv, nn.BatchNorm2d(layer.channels), nn.ReLU()]
-            if layer.pool:
-                layers.append(nn.MaxPool2d(2))
-            if layer.drop:
-                layers.append(nn.Dropout(dropout))
-            channels, size = layer.channels, [s // 2 if layer.pool else s for s in conv.out_size]
-        self.features = nn.Sequential(*layers)
-        self.last = linear_classifier(channels, n_classes)
+        self.stack = ConvStack(shape, recipe, dropout=dropout, batch_norm=True)
+        self.last = linear_classifier(self.stack.out_shape[0], n_classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.last(self.features(x).mean(dim=(2, 3)))
+        scores: Tensor = self.last(self.stack(x).mean(dim=(2, 3)))
         return scores
 
 

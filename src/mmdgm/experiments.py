@@ -1,0 +1,202 @@
+"""From a config to trained runs: load, split, build, train, evaluate, leave the results."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from mmdgm import datasets, plots
+from mmdgm.batches import Batches
+from mmdgm.corruption import rand_drop, rect
+from mmdgm.datasets import Dataset
+from mmdgm.environment import device_name, git_commit, pick_device, versions
+from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.imputation import impute
+from mmdgm.models import VAE
+from mmdgm.persistence import read_json, write_json, write_tensors
+from mmdgm.presets import Config, config_to_json, find_preset
+from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
+from mmdgm.runs import Rows, RunFolder, evaluate, read_run_config, split_rows
+from mmdgm.sampling import sample_grid
+from mmdgm.training import Record, SemiSupervisedTraining, Trainer, checkpoint_step
+
+
+def train_runs(
+    config: Config,
+    runs: Iterable[tuple[int, RunFolder]],
+    *,
+    overrides: dict[str, Any],
+    console: Console,
+    data_dir: Path | None = None,
+    device: str = "auto",
+    resume: bool = False,
+) -> list[dict[str, Any]]:
+    """Train one run per (seed, folder), in one process with one compilation; returns their result.json."""
+    runs = list(runs)
+    for seed, folder in runs:
+        _check_folder(config, seed, folder, resume)
+    dataset = datasets.load(config.data.dataset, data_dir)
+    trainer: Trainer | None = None
+    results, stopped = [], []
+    for seed, folder in runs:
+        if folder.status() == "done":
+            results.append(read_json(folder.result))
+            continue
+        torch.manual_seed(seed)
+        rows = split_rows(dataset, config, seed)
+        model = config.model.build(dataset.shape, n_classes=dataset.n_classes, n_rows=len(rows.x))
+        if trainer is None:
+            trainer = Trainer(model, config.training, device=pick_device(device).type)
+        else:
+            trainer.model.load_state_dict(model.state_dict())
+        try:
+            results.append(_train_run(config, seed, folder, dataset, rows, trainer, overrides, console, resume))
+        except TrainingStopped as error:
+            stopped.append(f"seed {seed} {error}")
+    if stopped:
+        raise TrainingStopped("; ".join(stopped))
+    return results
+
+
+def _check_folder(config: Config, seed: int, folder: RunFolder, resume: bool) -> None:
+    """Refuse to write over a run, or to resume one of another config or seed."""
+    if not folder.config.exists():
+        return
+    if not resume:
+        raise InputError(
+            f"{folder.path} already holds a run; go on with it by --resume, or choose another --run-dir"
+        )
+    saved = read_run_config(folder)
+    if saved["seed"] != seed:
+        raise InputError(
+            f"{folder.path} holds a run of seed {saved['seed']}, not {seed}; use --seed {saved['seed']}"
+        )
+    now = json.loads(json.dumps(config_to_json(config)))
+    for part in ("data", "model", "training"):
+        for key, value in now[part].items():
+            before = saved["config"][part].get(key)
+            if before != value:
+                raise InputError(
+                    f"{folder.path} holds a run with {key}={before}, not {value}; resume it as it was"
+                )
+
+
+def _train_run(
+    config: Config,
+    seed: int,
+    folder: RunFolder,
+    dataset: Dataset,
+    rows: Rows,
+    trainer: Trainer,
+    overrides: dict[str, Any],
+    console: Console,
+    resume: bool,
+) -> dict[str, Any]:
+    batches = _batches(config, seed, dataset, rows, trainer.device)
+    write_json(
+        folder.config,
+        {
+            "config": config_to_json(config),
+            "overrides": overrides,
+            "seed": seed,
+            "shape": list(dataset.shape),
+            "n_classes": dataset.n_classes,
+            "n_rows": len(rows.x),
+            "scale": dataset.scale,
+        },
+    )
+    result: dict[str, Any] = {
+        "status": "running",
+        "preset": config.preset,
+        "seed": seed,
+        "config": config_to_json(config),
+        "overrides": overrides,
+        "quick": is_shortened(config),
+        "dataset": _counts(dataset, rows),
+        "device": device_name(trainer.device),
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+    write_json(folder.result, result)
+    kept = checkpoint_step(folder.checkpoint) if resume else 0
+    listeners: list[Callable[[Record], None] | None] = [
+        MetricsFile(folder.metrics, keep_steps=kept),
+        tensorboard(folder.path / "tensorboard", keep_steps=kept),
+    ]
+    with Display(f"{config.preset} seed {seed}", console) as display:
+        try:
+            summary = trainer.fit(
+                batches,
+                checkpoint=folder.checkpoint,
+                resume=resume,
+                on_log=[display, *(listener for listener in listeners if listener)],
+            )
+        except TrainingStopped as error:
+            write_json(folder.result, {**result, "status": "stopped", "reason": str(error)})
+            raise
+    model = trainer.model
+    figures = evaluate(model, dataset, rows)
+    save_figures(folder, model, dataset)
+    write_tensors(folder.weights, model.state_dict())
+    result |= {
+        "status": "done",
+        **figures,
+        "steps": summary.steps,
+        "epochs": summary.epochs,
+        "seconds": round(summary.seconds, 2),
+        "images_per_second": round(summary.images_per_second, 1),
+    }
+    write_json(folder.result, result)
+    return result
+
+
+def is_shortened(config: Config) -> bool:
+    """Whether a config has fewer epochs, over all stages, than its preset."""
+    now, preset = (
+        sum(stage.epochs for stage in c.training.stages()) for c in (config, find_preset(config.preset).config)
+    )
+    return now < preset
+
+
+def _counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "labeled": len(rows.x),
+        "labeled_per_class": np.bincount(rows.y, minlength=dataset.n_classes).tolist(),
+        "unlabeled": len(rows.x_unlabeled),
+        "validation": len(rows.x_validation),
+        "test": len(dataset.x_test),
+    }
+
+
+def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: torch.device) -> Batches:
+    training = config.training
+    if len(rows.x_unlabeled) and not isinstance(training, SemiSupervisedTraining):
+        raise InputError(f"labels={config.data.labels}: {config.preset} is trained on labeled rows alone")
+    return Batches(
+        torch.from_numpy(rows.x.copy()).to(device),
+        torch.from_numpy(rows.y.copy()).to(device),
+        torch.from_numpy(rows.x_unlabeled.copy()).to(device),
+        scale=dataset.scale,
+        labeled_batch=training.batch,
+        unlabeled_batch=training.unlabeled_batch if isinstance(training, SemiSupervisedTraining) else 0,
+        seed=(seed,),
+        binarised=config.data.binarised,
+    )
+
+
+def save_figures(folder: RunFolder, model: VAE, dataset: Dataset) -> None:
+    """Samples, imputations of test images with two kinds of holes, and learning curves."""
+    plots.save_grid(folder.figures / "samples.png", sample_grid(model, columns=10, rows=10)["x"])
+    truth = (dataset.x_test[:16] / dataset.scale).astype(np.float32)
+    _, height, width = dataset.shape
+    lines = [truth]
+    for missing in (rect(truth.shape, height * 3 // 7, width * 3 // 7), rand_drop(truth.shape, 0.6, seed=0)):
+        lines += [np.where(missing, np.nan, truth), impute(model, truth, missing)]
+    plots.save_grid(folder.figures / "imputations.png", np.stack(lines))
+    if metrics := read_metrics(folder.metrics):
+        plots.save_curves(folder.figures / "curves.png", metrics)
