@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import image_size
-from mmdgm import datasets
+from mmdgm import __version__, datasets
 from mmdgm.cli import parse_seeds
 from mmdgm.errors import InputError
 
@@ -17,6 +17,13 @@ def test_help_has_an_example(mmdgm, command):
     assert code == 0
     assert f"mmdgm {command}" in out
     assert "Example" in out
+
+
+def test_version_and_help_without_a_command(mmdgm):
+    assert mmdgm("--version")[:2] == (0, f"{__version__}\n")
+    code, out, _ = mmdgm()
+    assert code == 0
+    assert all(command in out for command in ("list", "train", "evaluate", "sample", "impute"))
 
 
 def test_list_shows_every_preset_with_the_papers_figure(mmdgm):

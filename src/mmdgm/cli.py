@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import mmdgm
 from mmdgm import datasets, experiments, plots, runs
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.imputation import impute as impute_values
@@ -22,7 +23,6 @@ from mmdgm.sampling import sample_grid
 from mmdgm.settings import override, settings_of
 
 app = typer.Typer(
-    help="Max-margin deep generative models: classify with few labels, impute, and generate, with one model.",
     add_completion=False,
     rich_markup_mode="markdown",
 )
@@ -39,6 +39,21 @@ DataDir = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random draws.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(mmdgm.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Max-margin deep generative models: classify with few labels, impute, and generate, with one model."""
 
 
 def main() -> None:

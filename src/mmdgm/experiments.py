@@ -54,7 +54,18 @@ def train_runs(
         else:
             trainer.model.load_state_dict(model.state_dict())
         try:
-            results.append(_train_run(config, seed, folder, dataset, rows, trainer, overrides, console, resume))
+            result = _train_run(
+                config,
+                seed,
+                folder,
+                dataset=dataset,
+                rows=rows,
+                trainer=trainer,
+                overrides=overrides,
+                console=console,
+                resume=resume,
+            )
+            results.append(result)
         except TrainingStopped as error:
             stopped.append(f"seed {seed} {error}")
     if stopped:
@@ -89,6 +100,7 @@ def _train_run(
     config: Config,
     seed: int,
     folder: RunFolder,
+    *,
     dataset: Dataset,
     rows: Rows,
     trainer: Trainer,
