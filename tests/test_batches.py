@@ -113,7 +113,7 @@ def test_binarised_pixels_are_0_or_1_with_the_grey_value_as_mean():
         scale=256.0,
         labeled_batch=50_000,
         unlabeled_batch=50_000,
-        seed=(0,),
+        seed=0,
         binarised=True,
     )
     first, again = data[0], data[0]

@@ -123,6 +123,7 @@ TRAIN = ("train", "digits-mmcva-50", "--run-dir", "RUN")
         (("impute", "TRAINED", "nowhere.npz"), "nowhere.npz is missing"),
         (("impute", "TRAINED", "TRAINED/config.json"), "is no npz file"),
         (("impute", "TRAINED", "x.npz", "--scale", "0"), "give a number above 0"),
+        (("impute", "TRAINED", "HOLES", "--out", "HOLES"), "would write over the input"),
         (("list", "mnist"), "there is no preset"),
         (("train",), "Missing argument"),
         (("sample", "TRAINED", "--columns", "0"), "Invalid value"),
@@ -130,7 +131,10 @@ TRAIN = ("train", "digits-mmcva-50", "--run-dir", "RUN")
 )
 def test_mistakes_end_with_one_clear_line_and_exit_code_2(mmdgm, tmp_path, trained, words, said):
     run = tmp_path / "run"
-    words = [word.replace("RUN", str(run)).replace("TRAINED", str(trained)) for word in words]
+    np.savez(tmp_path / "holes.npz", x=np.full((2, 8, 8), np.nan))
+    places = {"RUN": run, "TRAINED": trained, "HOLES": tmp_path / "holes.npz"}
+    for name, place in places.items():
+        words = [word.replace(name, str(place)) for word in words]
     code, _, err = mmdgm(*words)
     assert code == 2
     assert said in " ".join(err.split())

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from mmdgm.corruption import rect
+from mmdgm.errors import InputError
 from mmdgm.imputation import impute, missing_mse
 
 
@@ -52,6 +53,16 @@ def test_model_is_asked_in_evaluation_mode_and_comes_back_as_it_was(images):
     assert model.modes == [False, False]
     assert model.training
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_values_off_the_scale_and_other_shapes_are_refused(images):
+    missing = rect(images.shape, 4, 4)
+    with pytest.raises(InputError, match="divide them by the data set's scale"):
+        impute(Doubler(), 16 * images, missing)
+    with pytest.raises(InputError, match="divide them by the data set's scale"):
+        impute(Doubler(), np.full_like(images, np.nan), missing)
+    with pytest.raises(InputError, match=r"not \(6, 64\)"):
+        impute(Doubler(), images.reshape(6, 64), missing.reshape(6, 64))
 
 
 def test_mse_counts_missing_entries_alone():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.distributions import MultivariateNormal, Normal, kl_divergence
+from torch.distributions import Bernoulli, MultivariateNormal, Normal, kl_divergence
 from torch.nn.functional import one_hot, softmax
 
 from mmdgm import margins
@@ -150,6 +150,17 @@ def test_more_samples_average_the_likelihood_of_single_draws():
     draws = encoding.qz.rsample((3,))
     literal = torch.stack([model.decode(z).log_prob(batch.x).sum(dim=(1, 2, 3)) for z in draws]).mean(0)
     torch.testing.assert_close(bound.log_likelihood, literal)
+
+
+def test_rows_without_image_shape_have_a_bound_each():
+    flat, images = mlp_vae(), small_batch().x
+    torch.manual_seed(0)
+    expected = flat.bound(images, flat.encoder(images))
+    decode = flat.decode
+    flat.decode = lambda z, labels=None: Bernoulli(logits=decode(z).logits.flatten(1), validate_args=False)
+    torch.manual_seed(0)
+    bound = flat.bound(images.flatten(1), flat.encoder(images.flatten(1)))
+    torch.testing.assert_close(bound, expected)
 
 
 # --- MaxMarginVAE ----------------------------------------------------------------------------------------

@@ -111,8 +111,7 @@ def test_values_up_to_1_are_accepted_with_scale_1(write):
         ({"x": np.ones((1, 6), complex)}, "x holds complex128, but numbers are expected (NaN where missing)"),
         (
             {"x": VALUES - 1},
-            "values lie between -1 and 255, but 0 to 256 is expected; "
-            "give the divisor that takes them into [0, 1] as --scale",
+            "values must be 0 or more and finite; NaN marks what is missing",
         ),
         (
             {"x": VALUES + 0.5},
@@ -121,8 +120,7 @@ def test_values_up_to_1_are_accepted_with_scale_1(write):
         ),
         (
             {"x": np.array([[0, np.inf, 0, 0, 0, 9]])},
-            "values lie between 0 and inf, but 0 to 256 is expected; "
-            "give the divisor that takes them into [0, 1] as --scale",
+            "values must be 0 or more and finite; NaN marks what is missing",
         ),
         (
             {"x": VALUES / 256},

@@ -2,13 +2,15 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 import safetensors.torch
 import torch
 
 from mmdgm.errors import InputError
-from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors, write_whole
+from mmdgm.persistence import claimed, read_json, read_tensors, write_json, write_tensors, write_whole
 
 TENSORS = {
     "weight": torch.arange(6.0).reshape(2, 3),
@@ -151,3 +153,15 @@ def test_tensors_with_damaged_metadata_are_refused(tmp_path, metadata):
 def test_what_is_missing_or_no_file_is_refused(tmp_path, read):
     assert refusal(read, tmp_path / "absent") == f"{tmp_path / 'absent'} is missing"
     refusal(read, tmp_path)
+
+
+def test_a_folder_is_claimed_by_one_process_at_a_time(tmp_path):
+    folder = tmp_path / "run"
+    program = "from pathlib import Path; from mmdgm.persistence import claimed"
+    program += f"; claimed(Path({str(folder)!r})).__enter__()"
+    with claimed(folder):
+        other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert other.returncode == 1
+    assert "another process is at work here" in other.stderr
+    with claimed(folder):  # free again
+        pass

@@ -102,4 +102,4 @@ def test_curves_have_a_panel_per_term(tmp_path, terms, rows, size):
         pixels = np.asarray(picture.convert("RGB")).astype(int)
     blue = (abs(pixels - [0x2A, 0x5D, 0x9F]).sum(2) < 30).any(axis=0)
     panels = [blue[start : start + 330].any() for start in range(0, size[0], 330)]
-    assert panels == [rows > 1] * min(4, terms)  # a line needs two points
+    assert panels == [True] * min(4, terms)

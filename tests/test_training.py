@@ -35,7 +35,7 @@ def digits(*, unlabeled=True, seed=0, training=TWO_STAGES):
         scale=data.scale,
         labeled_batch=training.batch,
         unlabeled_batch=getattr(training, "unlabeled_batch", 0),
-        seed=(seed,),
+        seed=seed,
         binarised=not unlabeled,
     )
 
@@ -207,7 +207,7 @@ def test_no_rows_are_refused():
         scale=16.0,
         labeled_batch=5,
         unlabeled_batch=5,
-        seed=(0,),
+        seed=0,
     )
     with pytest.raises(InputError, match="no rows"):
         Trainer(build(MMVA), Training(), device="cpu").fit(empty)

@@ -59,13 +59,13 @@ class Batches:
         scale: float,
         labeled_batch: int,
         unlabeled_batch: int,
-        seed: tuple[int, ...],
+        seed: int,
         binarised: bool = False,
     ):
         self.x, self.y, self.x_unlabeled = x, y, x_unlabeled
         self.scale, self.binarised = scale, binarised
-        self.labeled = IndexStream(len(x), labeled_batch, seed=(*seed, 0), device=x.device)
-        self.unlabeled = IndexStream(len(x_unlabeled), unlabeled_batch, seed=(*seed, 1), device=x.device)
+        self.labeled = IndexStream(len(x), labeled_batch, seed=(seed, 0), device=x.device)
+        self.unlabeled = IndexStream(len(x_unlabeled), unlabeled_batch, seed=(seed, 1), device=x.device)
 
     @property
     def steps_per_epoch(self) -> int:

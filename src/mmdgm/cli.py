@@ -71,7 +71,7 @@ def main() -> None:
             raise
         _fail(f"{error.format_message()} (see --help)", 2)
     if code == INTERRUPTED:
-        _fail("interrupted; `mmdgm train … --resume` goes on from the last checkpoint", INTERRUPTED)
+        _fail("interrupted", INTERRUPTED)
     sys.exit(code or 0)
 
 
@@ -225,7 +225,7 @@ def evaluate(run: Run, data_dir: DataDir = None, device: Device = "auto", as_jso
 def sample(
     run: Run,
     columns: Annotated[int, typer.Option(min=1, help="Images in a row of the grid.")] = 10,
-    rows: Annotated[int, typer.Option(min=1, help="Rows; a conditional model has one per class.")] = 10,
+    rows: Annotated[int, typer.Option(min=1, help="Rows; a conditional model always has one per class.")] = 10,
     seed: Seed = 0,
     to: Annotated[
         Path | None, typer.Option("--out", help="Files OUT.png and OUT.npz. Default: in RUN/samples.")
@@ -265,7 +265,7 @@ def impute(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Fill missing values: an npz file like the input, and a picture of images before and after.
+    """Fill missing values: an npz file with x and missing, and a picture of images before and after.
 
     INPUT holds x: (rows, H, W), (rows, channels, H, W) or (rows, values); observed values come back untouched.
 
@@ -276,9 +276,13 @@ def impute(
     if not 0 < divisor < float("inf"):
         raise InputError(f"--scale {scale}: give a number above 0")
     values = read_values(data, trained.shape, divisor)
-    missing = np.isnan(values.unit)
-    filled = impute_values(trained.model, values.unit, missing, rounds=rounds, seed=seed)
     png, npz = picture_and_arrays(to or data.with_name(f"{data.stem}-imputed"))
+    if npz.resolve() == data.resolve():
+        raise InputError(f"--out {to}: would write over the input; give another name")
+    missing = np.isnan(values.unit)
+    if not missing.any():
+        err.print(f"{data}: nothing is missing (NaN marks what is)", markup=False, highlight=False)
+    filled = impute_values(trained.model, values.unit, missing, rounds=rounds, seed=seed)
     save_arrays(npz, {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
     plots.save_grid(png, before_after(values.unit, filled))
     _report_files([png, npz], as_json, filled_values=int(missing.sum()))

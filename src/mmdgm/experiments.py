@@ -17,7 +17,7 @@ from mmdgm.environment import device_name, git_commit, pick_device, versions
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.imputation import impute
 from mmdgm.models import VAE
-from mmdgm.persistence import read_json, write_json, write_tensors
+from mmdgm.persistence import claimed, read_json, write_json, write_tensors
 from mmdgm.presets import Config, config_to_json, find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
 from mmdgm.runs import Rows, RunFolder, evaluate, read_run_config, split_rows
@@ -53,18 +53,21 @@ def train_runs(
             trainer = Trainer(model, config.training, device=pick_device(device).type)
         else:
             trainer.model.load_state_dict(model.state_dict())
+        batches = _batches(config, seed, dataset, rows, trainer.device)
         try:
-            result = _train_run(
-                config,
-                seed,
-                folder,
-                dataset=dataset,
-                rows=rows,
-                trainer=trainer,
-                overrides=overrides,
-                console=console,
-                resume=resume,
-            )
+            with claimed(folder.path):
+                result = _train_run(
+                    config,
+                    seed,
+                    folder,
+                    dataset=dataset,
+                    rows=rows,
+                    trainer=trainer,
+                    batches=batches,
+                    overrides=overrides,
+                    console=console,
+                    resume=resume,
+                )
             results.append(result)
         except TrainingStopped as error:
             stopped.append(f"seed {seed} {error}")
@@ -104,11 +107,11 @@ def _train_run(
     dataset: Dataset,
     rows: Rows,
     trainer: Trainer,
+    batches: Batches,
     overrides: dict[str, Any],
     console: Console,
     resume: bool,
 ) -> dict[str, Any]:
-    batches = _batches(config, seed, dataset, rows, trainer.device)
     write_json(
         folder.config,
         {
@@ -135,6 +138,8 @@ def _train_run(
     }
     write_json(folder.result, result)
     kept = checkpoint_step(folder.checkpoint) if resume else 0
+    if resume:
+        console.print(f"{folder.path}: going on from step {kept}", markup=False, highlight=False, soft_wrap=True)
     listeners: list[Callable[[Record], None] | None] = [
         MetricsFile(folder.metrics, keep_steps=kept),
         tensorboard(folder.path / "tensorboard", keep_steps=kept),
@@ -149,6 +154,10 @@ def _train_run(
             )
         except TrainingStopped as error:
             write_json(folder.result, {**result, "status": "stopped", "reason": str(error)})
+            raise
+        except KeyboardInterrupt:
+            step = checkpoint_step(folder.checkpoint)
+            console.print(f"{folder.path}: --resume goes on from step {step}", markup=False, soft_wrap=True)
             raise
     model = trainer.model
     figures = evaluate(model, dataset, rows)
@@ -196,7 +205,7 @@ def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: to
         scale=dataset.scale,
         labeled_batch=training.batch,
         unlabeled_batch=training.unlabeled_batch if isinstance(training, SemiSupervisedTraining) else 0,
-        seed=(seed,),
+        seed=seed,
         binarised=config.data.binarised,
     )
 

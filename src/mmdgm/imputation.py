@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from mmdgm.corruption import Mask
+from mmdgm.errors import InputError
 from mmdgm.evaluation import BATCH, inference
 from mmdgm.models import VAE
 
@@ -18,6 +19,12 @@ def impute(model: VAE, x: Values, missing: Mask, *, rounds: int = 100, seed: int
     become the decoder's mean. What is observed stays as it is; what lies under the mask is never looked at.
     """
     x = np.asarray(x, np.float32)
+    if x.ndim != 4 or missing.shape != x.shape or missing.dtype != bool:
+        shape = "(rows, channels, height, width)"
+        raise InputError(f"impute takes images {shape} and a boolean mask like them, not {x.shape}")
+    observed_values = x[~missing]
+    if not ((observed_values >= 0) & (observed_values <= 1)).all():
+        raise InputError("impute takes observed values in [0, 1]; divide them by the data set's scale first")
     filled = x.copy()
     with inference(model, seed=seed) as device:
         for start in range(0, len(x), BATCH):

@@ -44,10 +44,13 @@ class GaussianHead(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A recognition network: images, and labels where it is conditioned on them, to an Encoding."""
+    """A recognition network: images, and labels where it is conditioned on them, to an Encoding.
+
+    An own encoder derives from this class and sets the two attributes below.
+    """
 
     hidden_widths: tuple[int, ...]  # widths of Encoding.hidden
-    z: int
+    z: int  # size of the latent code
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
         raise NotImplementedError

@@ -46,6 +46,8 @@ def read_values(path: Path, shape: Shape, scale: float) -> OwnValues:
     if x.dtype.kind not in "fiu":
         raise InputError(f"{path}: x holds {x.dtype}, but numbers are expected (NaN where missing)")
     observed = x[~np.isnan(x)]
+    if observed.size and not (observed.min() >= 0 and np.isfinite(observed.max())):
+        raise InputError(f"{path}: values must be 0 or more and finite; NaN marks what is missing")
     if observed.size and not (observed.min() >= 0 and observed.max() <= scale):
         raise InputError(
             f"{path}: values lie between {observed.min():g} and {observed.max():g}, but 0 to {scale:g} is "

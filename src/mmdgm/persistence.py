@@ -5,8 +5,8 @@ Nothing here is pickled, so reading a file never executes anything.
 
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,11 @@ import safetensors.torch
 from torch import Tensor
 
 from mmdgm.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock; runs there are not guarded against each other
+    fcntl = None  # type: ignore[assignment]
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -33,6 +38,23 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
         raise
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; the claim ends with the process, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".claim").open("w")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
+    with file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{folder}: another process is at work here; choose another folder") from None
+        yield
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

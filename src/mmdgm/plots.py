@@ -54,7 +54,7 @@ def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
     steps = [row["step"] for row in rows]
     for axis, name in zip(axes, names, strict=False):
         values = [row[name] for row in rows]
-        axis.plot(steps, values, linewidth=1.2, color="#2a5d9f")
+        axis.plot(steps, values, linewidth=1.2, color="#2a5d9f", marker="o" if len(rows) < 5 else None)
         # the first steps would flatten all that follows
         shown = np.array(values[len(values) // 20 :])
         spread = np.ptp(shown)

@@ -3,17 +3,29 @@
 import csv
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
 from mmdgm.persistence import write_whole
 from mmdgm.training import Record
+
+
+class _TwoLines(Progress):
+    """A bar, and below it the objective's terms."""
+
+    terms = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        yield Text(f"  {self.terms}", no_wrap=True, overflow="ellipsis", style="dim")
 
 
 class Display:
@@ -22,19 +34,18 @@ class Display:
     def __init__(self, title: str, console: Console, *, seconds_between_lines: float = 20.0):
         self.title, self.console, self.seconds_between_lines = title, console, seconds_between_lines
         self._last_line = time.monotonic()
-        self._bar: Progress | None = None
+        self._bar: _TwoLines | None = None
         if console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=20),
-                TextColumn("epoch {task.fields[epoch]}  step"),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}  left"),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[terms]}"),
+            whole = Column(no_wrap=True)
+            self._bar = _TwoLines(
+                TextColumn("{task.description}", table_column=whole),
+                BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+                TextColumn("{task.fields[place]}", table_column=whole),
+                TimeRemainingColumn(table_column=whole),
                 console=console,
+                expand=True,
             )
-            self._task = self._bar.add_task(title, total=None, epoch="0", rate="", terms="")
+            self._task = self._bar.add_task(title, total=None, place="")
 
     def __enter__(self) -> "Display":
         if self._bar:
@@ -51,14 +62,13 @@ class Display:
         terms = "  ".join(f"{name} {value:.4g}" for name, value in record.metrics.items())
         epoch, rate = f"{record.epoch:.0f}/{record.total_epochs}", f"{record.images_per_second:,.0f} img/s"
         if self._bar:
+            self._bar.terms = f"{rate}  {terms}"
             self._bar.update(
                 self._task,
                 description=f"{self.title} {record.stage}",
                 total=record.total_steps,
                 completed=record.step,
-                epoch=epoch,
-                rate=rate,
-                terms=terms,
+                place=f"epoch {epoch} step {record.step}/{record.total_steps}",
             )
         elif time.monotonic() - self._last_line >= self.seconds_between_lines or record.step == record.total_steps:
             self._last_line = time.monotonic()

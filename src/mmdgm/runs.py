@@ -117,10 +117,14 @@ class TrainedRun:
 def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
     """Read the model that a run left."""
     folder = RunFolder(Path(path))
+    if inside := sorted(folder.path.glob("seed-*/config.json")):
+        raise InputError(f"{path} holds several runs; choose one, for example {inside[0].parent}")
     if not folder.config.exists():
         raise InputError(
             f"{path} holds no run (config.json is missing); `mmdgm train PRESET --run-dir {path}` makes one"
         )
+    if folder.status() == "stopped":
+        raise InputError(f"{path}: training {read_json(folder.result)['reason']}; train again in another folder")
     if not folder.weights.exists():
         raise InputError(
             f"{path}: training has not finished; go on with it by `mmdgm train … --run-dir {path} --resume`"

@@ -10,13 +10,14 @@ The same class serves as the class-conditional VAE when its networks take labels
 given y.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Bernoulli, Normal, kl_divergence
+from torch.distributions import Bernoulli, Distribution, Normal, kl_divergence
 
 from mmdgm.batches import Batch
 from mmdgm.layers import at_least_float32
@@ -57,7 +58,10 @@ class VAETerms(NamedTuple):
 
 
 class VAE(nn.Module):
-    """An encoder, a decoder and the bound that ties them; `samples` is the paper's L."""
+    """An encoder, a decoder and the bound that ties them; `samples` is the paper's L.
+
+    `decoder(z, labels)` maps codes `(rows, z)`, and one-hot labels or None, to what `decode` makes p(x|z) of.
+    """
 
     def __init__(self, encoder: Encoder, decoder: nn.Module, *, samples: int = 1):
         super().__init__()
@@ -75,7 +79,7 @@ class VAE(nn.Module):
         z = qz.rsample((self.samples,))
         repeated = None if labels is None else labels.repeat(self.samples, 1)
         px = self.decode(z.flatten(0, 1), repeated)
-        x_repeated = x.repeat(self.samples, 1, 1, 1)
+        x_repeated = x.repeat(self.samples, *[1] * (x.ndim - 1))
         pixels: Tensor = px.log_prob(x_repeated)
         log_likelihood = pixels.flatten(1).sum(1).reshape(self.samples, -1).mean(0)
         kl = kl_divergence(qz, self.prior(qz)).sum(1)
@@ -85,8 +89,8 @@ class VAE(nn.Module):
         """p(z) = N(0, I), of the shape of q."""
         return Normal(torch.zeros_like(qz.loc), torch.ones_like(qz.scale), validate_args=False)
 
-    def decode(self, z: Tensor, labels: Tensor | None = None) -> Bernoulli:
-        """p(x|z): independent Bernoulli pixels; grey values are allowed."""
+    def decode(self, z: Tensor, labels: Tensor | None = None) -> Distribution:
+        """p(x|z): independent Bernoulli pixels; grey values are allowed. Override it for another likelihood."""
         return Bernoulli(logits=at_least_float32(self.decoder(z, labels)), validate_args=False)
 
     # what a trained model is asked, one row or many; no gradients
@@ -108,7 +112,7 @@ class VAE(nn.Module):
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
         """In words, the useless solution that these training means show, if any."""
-        if metrics["kl"] < 0.01:
+        if metrics.get("kl", math.inf) < 0.01:
             return "the latent code carries nothing (KL is 0)"
         return None
 

@@ -1,0 +1,75 @@
+"""Swap parts: an encoder and a likelihood of your own in a MaxMarginVAE, trained by the library's loop.
+
+A VAE asks three things of its parts: an `Encoder` returns an `Encoding` and knows `hidden_widths` and `z`; a decoder
+is called with codes and labels; `decode` makes a distribution of what the decoder returns.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Normal
+
+from mmdgm import datasets
+from mmdgm.batches import Batches
+from mmdgm.evaluation import error_percent
+from mmdgm.models import MaxMarginVAE
+from mmdgm.networks import Encoder, Encoding
+from mmdgm.training import Trainer, Training
+
+
+class ResidualEncoder(Encoder):
+    """One dense layer, and one residual block on top of it."""
+
+    def __init__(self, pixels: int, width: int, z: int):
+        super().__init__()
+        self.hidden_widths, self.z = (width,), z
+        self.first, self.block = nn.Linear(pixels, width), nn.Linear(width, width)
+        self.mean, self.log_variance = nn.Linear(width, z), nn.Linear(width, z)
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
+        hidden = self.first(x.flatten(1)).relu()
+        hidden = hidden + self.block(hidden).relu()
+        return Encoding(self.mean(hidden), self.log_variance(hidden), (hidden,))
+
+
+class Means(nn.Module):
+    """Codes to the means of the pixels."""
+
+    def __init__(self, z: int, width: int):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(z, width), nn.ReLU(), nn.Linear(width, 64), nn.Sigmoid())
+
+    def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        means: Tensor = self.layers(z)
+        return means.reshape(-1, 1, 8, 8)
+
+
+class GaussianPixels(MaxMarginVAE):
+    """Gaussian pixels of fixed width instead of Bernoulli ones."""
+
+    def decode(self, z: Tensor, labels: Tensor | None = None) -> Normal:
+        return Normal(self.decoder(z, labels), 0.2)
+
+
+def main() -> float:
+    digits = datasets.load("digits")
+    torch.manual_seed(0)
+    model = GaussianPixels(
+        ResidualEncoder(64, 128, z=10),
+        Means(10, 128),
+        n_classes=10,
+        n_rows=len(digits.x_train),
+        features="last",
+        C=100.0,
+        margin=1.0,
+    )
+    x, y = torch.from_numpy(digits.x_train), torch.from_numpy(digits.y_train)
+    batches = Batches(x, y, x[:0], scale=digits.scale, labeled_batch=100, unlabeled_batch=0, seed=0)
+    Trainer(model, Training(epochs=30), device="cpu").fit(batches)
+    error = error_percent(model, digits.x_test, digits.y_test, scale=digits.scale)
+    assert error is not None
+    print(f"test error {error:.1f} %")
+    return error
+
+
+if __name__ == "__main__":
+    main()
