@@ -1,7 +1,7 @@
 """Swap parts: an encoder and a likelihood of your own in a MaxMarginVAE, trained by the library's loop.
 
-A VAE asks three things of its parts: an `Encoder` returns an `Encoding` and knows `hidden_widths` and `z`; a decoder
-is called with codes and labels; `decode` makes a distribution of what the decoder returns.
+A VAE asks three things of its parts: an `Encoder` returns an `Encoding` and knows `hidden_widths` and `z`; a
+decoder is called with codes and labels; `decode` makes a distribution of what the decoder returns.
 """
 
 import torch

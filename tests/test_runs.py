@@ -132,7 +132,7 @@ def test_a_stopped_run_says_so_and_is_no_model(tmp_path, quiet, monkeypatch):
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["status"] == "stopped"
     assert "no number" in result["reason"]
-    with pytest.raises(InputError, match="training stopped at step 5: .* train again in another folder"):
+    with pytest.raises(InputError, match=r"training stopped at step 5: .* train again in another folder"):
         runs.load_run(tmp_path)
 
 

@@ -18,9 +18,7 @@ def labeled_draw(y: Labels, n: int, *, seed: int) -> Indices:
     classes, counts = np.unique(y, return_counts=True)
     per_class, rest = divmod(n, len(classes))
     if n <= 0 or rest:
-        raise InputError(
-            f"labels={n}: give a positive multiple of the {len(classes)} classes that there are rows of"
-        )
+        raise InputError(f"labels={n}: give a positive multiple of the {len(classes)} classes")
     if per_class > counts.min():
         raise InputError(
             f"labels={n}: needs {per_class} rows of each class, but class {classes[counts.argmin()]} "
