@@ -49,7 +49,7 @@ def test_train_evaluate_sample_impute(mmdgm, tmp_path):
     code, out, err = mmdgm("train", "digits-mmcva-50", *words)
     assert code == 0
     assert "test error %" in out
-    assert "step 12/12" in err
+    assert "step 16/16" in err
     result = json.loads((run / "result.json").read_text())
     assert json.loads(mmdgm("train", "digits-mmcva-50", *words, "--resume", "--json")[1]) == result
 

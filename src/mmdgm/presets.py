@@ -145,7 +145,7 @@ DIGITS_MMCVA_50 = Config(
     preset="digits-mmcva-50",
     data=Data(dataset="digits", labels=50),
     model=MaxMarginConditionalVAEConfig(z=16, dropout=0.3),
-    training=SemiSupervisedTraining(epochs=180, batch=50, unlabeled_batch=200, learning_rate=1e-3),
+    training=SemiSupervisedTraining(epochs=135, batch=50, unlabeled_batch=150, learning_rate=1e-3),
 )
 
 PRESETS = (
