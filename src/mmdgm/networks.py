@@ -4,6 +4,7 @@ Every network takes images `(rows, channels, height, width)` and, where it is co
 labels `(rows, K)`. Which layers for which image size: see `recipes`.
 """
 
+from abc import ABC, abstractmethod
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ class GaussianHead(nn.Module):
         return self.mean(hidden), self.log_variance(hidden)
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """A recognition network: images, and labels where it is conditioned on them, to an Encoding.
 
     An own encoder derives from this class and sets the two attributes below.
@@ -52,17 +53,17 @@ class Encoder(nn.Module):
     hidden_widths: tuple[int, ...]  # widths of Encoding.hidden
     z: int  # size of the latent code
 
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
-        raise NotImplementedError
+    @abstractmethod
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding: ...
 
 
-class Classifier(nn.Module):
+class Classifier(nn.Module, ABC):
     """A network from images to scores `(rows, K)`, ending in the linear layer `last`."""
 
     last: nn.Linear
 
-    def forward(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor: ...
 
 
 # --- multilayer perceptrons ------------------------------------------------------------------------------
