@@ -33,15 +33,18 @@ from mmdgm.settings import setting
 
 
 class MaxMarginConditionalVAETerms(NamedTuple):
-    """What the objective is made of; training minimises `loss` and logs the mean of the rest."""
+    """What the objective is made of; training minimises `loss` and logs the mean of the rest.
+
+    Hat and balance are zero where there are no unlabeled rows, elbo and kl where the bound is left out.
+    """
 
     loss: Tensor  # ()
     elbo: Tensor  # (rows,)
     kl: Tensor  # (rows,)
     hinge: Tensor  # (labeled rows,)
-    hat: Tensor  # (unlabeled rows,), or (1,) zero where there are none
+    hat: Tensor  # (unlabeled rows,)
     balance: Tensor  # ()
-    top_class_share: Tensor  # (): how many unlabeled rows fall to the most frequent putative label
+    top_class_share: Tensor  # (): the share of unlabeled rows that the most frequent putative label gets
 
 
 class MaxMarginConditionalVAE(VAE):
@@ -77,9 +80,8 @@ class MaxMarginConditionalVAE(VAE):
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         n = len(batch.x)
         x = torch.cat([batch.x, batch.x_unlabeled])
-        scores = at_least_float32(
-            self.classifier(x)
-        )  # one pass: labeled and unlabeled rows share batch statistics
+        # one pass: labeled and unlabeled rows share batch statistics
+        scores = at_least_float32(self.classifier(x))
         scores_unlabeled = scores[n:]
         putative = scores_unlabeled.argmax(dim=1)
         labels = self._labels(torch.cat([batch.y, putative]), scores)
