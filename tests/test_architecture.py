@@ -12,6 +12,7 @@ SOURCE = Path(mmdgm.__file__).parent
 # a module may import from those above it
 ORDER = [
     "errors",
+    "ranks",
     "datasets",
     "splits",
     "preprocessing",
@@ -28,6 +29,8 @@ ORDER = [
     "models",
     "persistence",
     "schedules",
+    "devices",
+    "steps",
     "training",
     "progress",
     "evaluation",
@@ -39,6 +42,10 @@ ORDER = [
     "environment",
     "runs",
     "experiments",
+    "bench",
+    "bench.naive",
+    "bench.marginalising",
+    "bench.peers",
     "cli",
     "__main__",
 ]

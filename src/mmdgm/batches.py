@@ -1,6 +1,7 @@
 """Device-resident data: the images lie on the device as uint8, an epoch is a permutation of indices.
 
-The rows of a step are a pure function of (seed, step), so a resumed run needs no saved position.
+The rows of a step are a pure function of (seed, step), so a resumed run needs no saved position. Where several
+processes train together, each takes its share of every step's rows.
 """
 
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmdgm.errors import InputError
 from mmdgm.preprocessing import binarise, to_unit
 
 
@@ -20,23 +22,47 @@ class Batch(NamedTuple):
     x_unlabeled: Tensor  # (unlabeled rows, channels, height, width)
 
 
+class Store(NamedTuple):
+    """All images and labels, on the device."""
+
+    x: Tensor  # (n, channels, height, width) uint8
+    y: Tensor  # (n,) int64
+    x_unlabeled: Tensor  # (m, channels, height, width) uint8
+
+
+class Rows(NamedTuple):
+    """Row numbers in the store: of one step `(rows,)`, or of several `(steps, rows)`."""
+
+    labeled: Tensor
+    unlabeled: Tensor
+
+
 class IndexStream:
     """Batches of row indices: every epoch one new permutation, its incomplete last batch left out."""
 
     def __init__(self, n: int, batch_size: int, *, seed: tuple[int, ...], device: torch.device):
         self.n, self.batch_size, self.seed, self.device = n, min(batch_size, n), seed, device
-        self.steps_per_epoch = n // self.batch_size if n else 0
+        self.steps_per_epoch = n // self.batch_size if self.batch_size else 0
         self._epoch = -1
         self._order = torch.empty(0, dtype=torch.int64, device=device)
 
     def __getitem__(self, step: int) -> Tensor:
         """Row indices of a step, shape `(batch_size,)`."""
-        if self.n == 0:
-            return self._order
-        epoch, position = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._epoch, self._order = epoch, self._permutation(epoch)
-        return self._order[position * self.batch_size : (position + 1) * self.batch_size]
+        return self.table(range(step, step + 1))[0]
+
+    def table(self, steps: range) -> Tensor:
+        """Row indices of consecutive steps, shape `(steps, batch_size)`."""
+        if not self.steps_per_epoch:
+            return self._order[:0].expand(len(steps), 0)
+        parts, step = [], steps.start
+        while step < steps.stop:
+            epoch, position = divmod(step, self.steps_per_epoch)
+            if epoch != self._epoch:
+                self._epoch, self._order = epoch, self._permutation(epoch)
+            last = min(position + steps.stop - step, self.steps_per_epoch)
+            parts.append(self._order[position * self.batch_size : last * self.batch_size])
+            step += last - position
+        return torch.cat(parts).reshape(-1, self.batch_size)
 
     def _permutation(self, epoch: int) -> Tensor:
         state = np.random.SeedSequence([*self.seed, epoch]).generate_state(1, np.uint64)
@@ -62,8 +88,8 @@ class Batches:
         seed: int,
         binarised: bool = False,
     ):
-        self.x, self.y, self.x_unlabeled = x, y, x_unlabeled
-        self.scale, self.binarised = scale, binarised
+        self.store = Store(x, y, x_unlabeled)
+        self.scale, self.binarised, self.seed = scale, binarised, seed
         self.labeled = IndexStream(len(x), labeled_batch, seed=(seed, 0), device=x.device)
         self.unlabeled = IndexStream(len(x_unlabeled), unlabeled_batch, seed=(seed, 1), device=x.device)
 
@@ -77,12 +103,27 @@ class Batches:
         """Labeled and unlabeled rows in a batch."""
         return self.labeled.batch_size + self.unlabeled.batch_size
 
-    def __getitem__(self, step: int) -> Batch:
-        rows = self.labeled[step]
-        return Batch(
-            self._images(self.x[rows]), self.y[rows], self._images(self.x_unlabeled[self.unlabeled[step]])
-        )
+    def rows(self, steps: range, *, rank: int = 0, world_size: int = 1) -> Rows:
+        """A rank's share of the rows of consecutive steps, `(steps, rows of a batch / world size)` each."""
+        for kind, stream in (("labeled", self.labeled), ("unlabeled", self.unlabeled)):
+            if stream.batch_size % world_size:
+                raise InputError(
+                    f"a batch of {stream.batch_size} {kind} rows cannot be shared out to {world_size} processes; "
+                    f"choose a multiple of {world_size}"
+                )
+        tables = (stream.table(steps) for stream in (self.labeled, self.unlabeled))
+        return Rows(*(table.chunk(world_size, dim=1)[rank] for table in tables))
 
-    def _images(self, pixels: Tensor) -> Tensor:
-        x = to_unit(pixels, self.scale)
-        return binarise(x) if self.binarised else x
+    def __getitem__(self, step: int) -> Batch:
+        labeled, unlabeled = self.rows(range(step, step + 1))
+        return gather(self.store, Rows(labeled[0], unlabeled[0]), scale=self.scale, binarised=self.binarised)
+
+
+def gather(store: Store, rows: Rows, *, scale: float, binarised: bool) -> Batch:
+    """The batch that row numbers stand for, with pixels in [0, 1], or drawn as 0 or 1."""
+
+    def images(pixels: Tensor) -> Tensor:
+        x = to_unit(pixels, scale)
+        return binarise(x) if binarised else x
+
+    return Batch(images(store.x[rows.labeled]), store.y[rows.labeled], images(store.x_unlabeled[rows.unlabeled]))

@@ -8,18 +8,6 @@ from pathlib import Path
 import torch
 
 import mmdgm
-from mmdgm.errors import InputError
-
-
-def pick_device(name: str) -> torch.device:
-    """A device by the name that the command line takes."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda"):
-        raise InputError(f"--device {name}: use auto, cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: torch sees no GPU here; use --device cpu")
-    return torch.device(name)
 
 
 def device_name(device: torch.device) -> str:

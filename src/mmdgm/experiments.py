@@ -1,19 +1,22 @@
 """From a config to trained runs: load, split, build, train, evaluate, leave the results."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
 from rich.console import Console
 
 from mmdgm import datasets, plots
 from mmdgm.batches import Batches
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.datasets import Dataset
-from mmdgm.environment import device_name, git_commit, pick_device, versions
+from mmdgm.devices import make_fabric
+from mmdgm.environment import device_name, git_commit, versions
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.imputation import impute
 from mmdgm.models import VAE
@@ -33,13 +36,19 @@ def train_runs(
     console: Console,
     data_dir: Path | None = None,
     device: str = "auto",
+    devices: int | None = None,
+    num_nodes: int | None = None,
     resume: bool = False,
 ) -> list[dict[str, Any]]:
-    """Train one run per (seed, folder), in one process with one compilation; returns their result.json."""
+    """Train one run per (seed, folder), one after the other with one compilation; returns their result.json.
+
+    With several devices, every rank comes through here; only the first writes.
+    """
     runs = list(runs)
     for seed, folder in runs:
         _check_folder(config, seed, folder, resume)
     dataset = datasets.load(config.data.dataset, data_dir)
+    fabric = make_fabric(device, precision=config.training.precision, devices=devices, num_nodes=num_nodes)
     trainer: Trainer | None = None
     results, stopped = [], []
     for seed, folder in runs:
@@ -50,12 +59,12 @@ def train_runs(
         rows = split_rows(dataset, config, seed)
         model = config.model.build(dataset.shape, n_classes=dataset.n_classes, n_rows=len(rows.x))
         if trainer is None:
-            trainer = Trainer(model, config.training, device=pick_device(device).type)
+            trainer = Trainer(model, config.training, fabric=fabric)
         else:
             trainer.model.load_state_dict(model.state_dict())
         batches = _batches(config, seed, dataset, rows, trainer.device)
         try:
-            with claimed(folder.path):
+            with _claimed_by_first_rank(fabric, folder.path):
                 result = _train_run(
                     config,
                     seed,
@@ -74,6 +83,21 @@ def train_runs(
     if stopped:
         raise TrainingStopped("; ".join(stopped))
     return results
+
+
+@contextmanager
+def _claimed_by_first_rank(fabric: Fabric, folder: Path) -> Iterator[None]:
+    """The first rank claims the folder; where it cannot, all ranks fail together."""
+    with ExitStack() as stack:
+        error = None
+        if fabric.is_global_zero:
+            try:
+                stack.enter_context(claimed(folder))
+            except InputError as failure:
+                error = str(failure)
+        if error := fabric.broadcast(error):
+            raise InputError(error)
+        yield
 
 
 def _check_folder(config: Config, seed: int, folder: RunFolder, resume: bool) -> None:
@@ -112,6 +136,13 @@ def _train_run(
     console: Console,
     resume: bool,
 ) -> dict[str, Any]:
+    fabric = trainer.fabric
+    kept = checkpoint_step(folder.checkpoint) if resume else 0
+    fabric.barrier()  # before the first rank writes
+    if not fabric.is_global_zero:
+        trainer.fit(batches, checkpoint=folder.checkpoint, resume=resume)
+        fabric.barrier()  # the first rank evaluates
+        return read_json(folder.result)
     write_json(
         folder.config,
         {
@@ -133,11 +164,12 @@ def _train_run(
         "quick": is_shortened(config),
         "dataset": _counts(dataset, rows),
         "device": device_name(trainer.device),
+        "processes": fabric.world_size,
+        "precision": fabric.strategy.precision.precision,
         "versions": versions(),
         "git_commit": git_commit(),
     }
     write_json(folder.result, result)
-    kept = checkpoint_step(folder.checkpoint) if resume else 0
     if resume:
         console.print(f"{folder.path}: going on from step {kept}", markup=False, highlight=False, soft_wrap=True)
     listeners: list[Callable[[Record], None] | None] = [
@@ -169,9 +201,12 @@ def _train_run(
         "steps": summary.steps,
         "epochs": summary.epochs,
         "seconds": round(summary.seconds, 2),
+        "start_seconds": round(summary.start_seconds, 2),
         "images_per_second": round(summary.images_per_second, 1),
+        "execution": summary.execution,
     }
     write_json(folder.result, result)
+    fabric.barrier()
     return result
 
 

@@ -9,11 +9,13 @@ Two identities, exact to rounding (tests compare them with the literal forms):
    inside the (unpooled) image.
 """
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, conv_transpose2d
+
+from mmdgm.ranks import mean_over_ranks, world_size
 
 Padding = Literal["valid", "same", "full"]
 
@@ -40,6 +42,28 @@ def dense(n_in: int, n_out: int) -> nn.Linear:
     glorot_uniform_(layer.weight, n_in, n_out)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+class BatchNorm(nn.BatchNorm2d):
+    """Batch normalisation over the rows of all ranks: in one process, torch's own.
+
+    torch.nn.SyncBatchNorm does the same on GPUs alone.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or world_size() == 1:
+            return super().forward(x)
+        values = at_least_float32(x)
+        mean = mean_over_ranks(values.mean(dim=(0, 2, 3)))
+        deviation = values - mean[:, None, None]
+        variance = mean_over_ranks(deviation.square().mean(dim=(0, 2, 3)))
+        with torch.no_grad():
+            n = values.numel() / len(mean) * world_size()
+            cast(Tensor, self.running_mean).lerp_(mean, cast(float, self.momentum))
+            cast(Tensor, self.running_var).lerp_(variance * (n / (n - 1)), cast(float, self.momentum))
+            cast(Tensor, self.num_batches_tracked).add_(1)
+        normal = deviation * (variance + self.eps).rsqrt()[:, None, None]
+        return (normal * self.weight[:, None, None] + self.bias[:, None, None]).to(x.dtype)
 
 
 class LabelMaps(nn.Module):

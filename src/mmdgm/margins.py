@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from mmdgm.ranks import mean_over_ranks
+
 
 def hinge(scores: Tensor, y: Tensor, *, margin: float) -> Tensor:
     """Crammer–Singer hinge loss of each row, paper §3.2, shape `(rows,)`.
@@ -31,10 +33,10 @@ def label_balance(scores: Tensor, y: Tensor, scores_unlabeled: Tensor) -> Tensor
     """Label-balance penalty, paper §3.3, a scalar.
 
     ‖ mean_u( s_u · onehot(ŷ_u) ) − mean_l( s_l · onehot(y_l) ) ‖₂: the activations that each class collects
-    on the unlabeled rows should be those that it collects on the labeled ones.
+    on the unlabeled rows should be those that it collects on the labeled ones. Means are over all ranks' rows.
     """
     k = scores.shape[1]
     collected = (scores * one_hot(y, k)).mean(dim=0)
     collected_unlabeled = (scores_unlabeled * one_hot(scores_unlabeled.argmax(dim=1), k)).mean(dim=0)
-    distance: Tensor = torch.linalg.vector_norm(collected_unlabeled - collected)
+    distance: Tensor = torch.linalg.vector_norm(mean_over_ranks(collected_unlabeled - collected))
     return distance

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 from torch.nn.functional import dropout, max_pool2d, relu, softplus
 
-from mmdgm.layers import Conv, Padding, at_least_float32, dense
+from mmdgm.layers import BatchNorm, Conv, Padding, at_least_float32, dense
 
 Shape = tuple[int, int, int]  # channels, height, width
 
@@ -152,7 +152,7 @@ class ConvStack(nn.Module):
                 bias=not batch_norm,
             )
             self.convs.append(conv)
-            self.norms.append(nn.BatchNorm2d(layer.channels) if batch_norm else nn.Identity())
+            self.norms.append(BatchNorm(layer.channels) if batch_norm else nn.Identity())
             channels, size = layer.channels, [s // 2 if layer.pool else s for s in conv.out_size]
         self.out_shape: Shape = (channels, size[0], size[1])
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mmdgm.datasets import Dataset, Images, Labels
-from mmdgm.environment import pick_device
+from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
 from mmdgm.evaluation import error_percent, mean_elbo
 from mmdgm.models import VAE

@@ -1,10 +1,11 @@
-"""The only training loop: stages, schedule, precision, compilation, device, checkpoints.
+"""The only training loop: stages, schedule, execution of the steps, checkpoints.
 
-A run is a function of (settings, data, seed). A checkpoint holds the model, the optimizer, the random state and
-the step; rates and batches are functions of the step. So a resumed run computes what the uninterrupted one would
-have, on the CPU to the last bit.
+A run is a function of (settings, data, seed). A checkpoint holds the model, the optimizer and the step; rates,
+batches and noise are functions of the step. So a resumed run computes what the uninterrupted one would have, on
+the CPU to the last bit.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,17 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from mmdgm.batches import Batches
+from mmdgm.devices import make_fabric
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.models import VAE
 from mmdgm.persistence import read_metadata, read_tensors, write_tensors
 from mmdgm.schedules import Schedule, ScheduleName
 from mmdgm.settings import setting
+from mmdgm.steps import Execution, Objective, Stepper, fill_optimizer, reset_optimizer
+
+logger = logging.getLogger("mmdgm")
+# random draws as in eager mode, so that a seed means the same
+COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +54,12 @@ class Training:
     decay_every: int = setting(1, "step schedule: epochs between decays", least=1)
     decay_factor: float = setting(1.0, "step schedule: factor of each decay", above=0, most=1)
     weight_decay: float = setting(0.0, "L2 penalty on weights (not biases), in the loss of one row", least=0)
-    precision: Literal["32-true", "bf16-mixed"] = setting("32-true", "number format of the computation")
-    compile: bool = setting(False, "compile the model with torch.compile")
+    precision: Literal["auto", "32-true", "bf16-mixed"] = setting(
+        "auto", "number format of the computation; auto: bf16-mixed on a GPU, else 32-true"
+    )
+    execution: Literal["auto", "plain", "compiled", "captured", "compiled+captured"] = setting(
+        "auto", "how a step is executed; auto: compiled and captured in a CUDA graph on a GPU, else plain"
+    )
     log_every: int = setting(100, "steps between log lines", least=1)
     checkpoint_seconds: float = setting(
         60.0, "a checkpoint is due after so many seconds; 0: at every log line", least=0
@@ -108,6 +119,8 @@ class Summary:
     epochs: int
     seconds: float
     images_per_second: float
+    start_seconds: float  # of compiling and capturing, beside `seconds`
+    execution: Execution
 
 
 @dataclass
@@ -117,25 +130,33 @@ class _Progress:
     stage: int = 0
     step: int = 0  # within the stage
     seconds: float = 0.0
+    start_seconds: float = 0.0  # of compiling and capturing
     trivial_steps: int = 0  # consecutive steps that a trivial solution has lasted
 
 
 class Trainer:
     """A model on its device, ready to be trained, and trained again with other weights and data.
 
-    With `compile`, all calls of `fit` share one compilation: give every seed the same trainer.
+    All calls of `fit` share one compilation and one capture: give every seed the same trainer.
     """
 
-    def __init__(self, model: VAE, settings: Training, *, device: str = "auto"):
+    def __init__(self, model: VAE, settings: Training, *, device: str = "auto", fabric: Fabric | None = None):
         self.settings, self.model = settings, model
-        self.fabric = Fabric(accelerator=device, devices=1, precision=settings.precision)
-        module: nn.Module = torch.compile(model) if settings.compile else model  # type: ignore[assignment]
-        self._module = self.fabric.setup_module(module)
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.fabric = fabric or make_fabric(device, precision=settings.precision)
+        model.to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._objective = Objective(model)
+        self._modules: dict[bool, nn.Module] = {}  # set up by fabric; by whether they are compiled
+        self._steppers: dict[str, Stepper] = {}  # by stage
+        self._executions = executions(settings.execution, self.fabric)
 
     @property
     def device(self) -> torch.device:
         return self.fabric.device
+
+    @property
+    def execution(self) -> Execution:
+        """How steps are executed; until the first has been prepared, how they are meant to be."""
+        return self._executions[0]
 
     def fit(
         self,
@@ -153,6 +174,85 @@ class Trainer:
             run.restore(checkpoint)
         return run.finish()
 
+    def stepper(self, stage: Stage, batches: Batches) -> Stepper:
+        """What takes the steps of a stage, with a fresh optimizer: the one of an earlier run, or a new one.
+
+        Where compiling or capturing fails, it says so and goes on without, for good.
+        """
+        self._objective.reads(batches)
+        stepper = self._steppers.get(stage.name)
+        if stepper is not None and stepper.fits(batches):
+            stepper.load(batches)
+            reset_optimizer(stepper.optimizer)
+            return stepper
+        self._steppers.pop(stage.name, None)
+        while True:
+            execution = self._executions[0]
+            try:
+                stepper = self._steppers[stage.name] = self._prepare(execution, stage, batches)
+                return stepper
+            except InputError:
+                raise
+            except Exception as error:
+                if len(self._executions) == 1:
+                    raise
+                self._executions.pop(0)
+                reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+                logger.warning("mmdgm: a %s step failed (%s); going on %s", execution, reason, self.execution)
+
+    def _prepare(self, execution: Execution, stage: Stage, batches: Batches) -> Stepper:
+        compiled = execution in ("compiled", "compiled+captured")
+        captured = execution in ("captured", "compiled+captured")
+        if compiled not in self._modules:
+            objective = torch.compile(self._objective, options=COMPILE_OPTIONS) if compiled else self._objective
+            self._modules[compiled] = self.fabric.setup_module(cast(nn.Module, objective))
+        rate = torch.tensor(stage.learning_rate, device=self.device)
+        stepper = Stepper(
+            self.fabric,
+            self._modules[compiled],
+            self.make_optimizer(rate),
+            rate,
+            batches,
+            interval=self.settings.log_every,
+            captured=captured,
+        )
+        if execution != "plain":
+            state = {name: value.clone() for name, value in self.model.state_dict().items()}
+            try:
+                stepper.warm_up(batches)
+            finally:
+                self.model.load_state_dict(state)
+            reset_optimizer(stepper.optimizer)
+        return stepper
+
+    def make_optimizer(self, rate: Tensor) -> torch.optim.Optimizer:
+        """Adam; weight decay on weights alone."""
+        parameters = list(self.model.parameters())
+        groups = [
+            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.settings.weight_decay},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        optimizer = torch.optim.Adam(groups, lr=rate, fused=True, capturable=self.device.type == "cuda")
+        return cast(torch.optim.Optimizer, self.fabric.setup_optimizers(optimizer))
+
+
+FALLBACKS: dict[Execution, list[Execution]] = {
+    "compiled+captured": ["captured", "plain"],
+    "captured": ["plain"],
+    "compiled": ["plain"],
+    "plain": [],
+}
+
+
+def executions(wanted: Literal["auto"] | Execution, fabric: Fabric) -> list[Execution]:
+    """How steps are to be executed, and what to fall back to."""
+    can_capture = fabric.device.type == "cuda" and fabric.world_size == 1
+    if wanted == "auto":
+        wanted = "compiled+captured" if can_capture else "plain"
+    if wanted in ("captured", "compiled+captured") and not can_capture:
+        raise InputError(f"execution={wanted}: steps are captured on a single GPU only; use auto")
+    return [wanted, *FALLBACKS[wanted]]
+
 
 class _Run:
     """One call of `Trainer.fit`: its position, and the steps that the loop is made of."""
@@ -164,7 +264,7 @@ class _Run:
         checkpoint: Path | None,
         on_log: Sequence[Callable[[Record], None]],
     ):
-        self.fabric, self.model, self.module = trainer.fabric, trainer.model, trainer._module
+        self.trainer, self.fabric, self.model = trainer, trainer.fabric, trainer.model
         self.settings, self.batches, self.checkpoint, self.on_log = (
             trainer.settings,
             batches,
@@ -191,14 +291,20 @@ class _Run:
             epochs=sum(stage.epochs for stage in self.stages),
             seconds=seconds,
             images_per_second=steps * self.batches.rows_per_step / max(seconds, 1e-9),
+            start_seconds=self.at.start_seconds,
+            execution=self.trainer.execution,
         )
 
     def run_stage(self) -> None:
         """Run what is left of the current stage, log interval by log interval."""
         stage, total = self.stages[self.at.stage], self.stage_steps[self.at.stage]
-        self.optimizer = self.make_optimizer(stage)
         schedule = self.schedule(stage, total)
         with replaced_attributes(self.model, stage.weights):
+            started = time.monotonic()
+            self.stepper = self.trainer.stepper(stage, self.batches)
+            fill_optimizer(self.stepper.optimizer, dict(self.model.named_parameters()), self.restored_optimizer)
+            self.restored_optimizer = {}
+            self.at.start_seconds += time.monotonic() - started
             while self.at.step < total:
                 start, started = self.at.step, time.monotonic()
                 self.at.step = min((start // self.settings.log_every + 1) * self.settings.log_every, total)
@@ -210,45 +316,14 @@ class _Run:
                 self.save_if_due()
 
     def run_interval(self, steps: range, schedule: Schedule) -> dict[str, float]:
-        """Take some steps; the means of the terms leave the device once, at the end."""
-        names: tuple[str, ...] = ()
-        sums: Tensor | None = None
-        offset = self.steps_before()
-        for step in steps:
-            for group in self.optimizer.param_groups:
-                group["lr"] = schedule.rate(step)
-            terms = self.module(self.batches[offset + step])
-            self.fabric.backward(terms.loss)
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
-            means = torch.stack([term.detach().float().mean() for term in terms])
-            names, sums = terms._fields, means if sums is None else sums + means
-        assert sums is not None
-        return dict(zip(names, (sums / len(steps)).tolist(), strict=True))
+        """Take some steps of the stage; returns the means of the terms."""
+        before = self.steps_before()
+        rates = [schedule.rate(step) for step in steps]
+        return self.stepper.run(self.batches, range(before + steps.start, before + steps.stop), rates)
 
     def steps_before(self) -> int:
         """Steps of the stages before the current one."""
         return sum(self.stage_steps[: self.at.stage])
-
-    def make_optimizer(self, stage: Stage) -> torch.optim.Optimizer:
-        """Adam; weight decay on weights alone. Takes over a restored state, once."""
-        parameters = dict(self.model.named_parameters())
-        weights = [p for p in parameters.values() if p.ndim > 1]
-        others = [p for p in parameters.values() if p.ndim <= 1]
-        groups = [
-            {"params": weights, "weight_decay": self.settings.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.Adam(groups, lr=stage.learning_rate, fused=True)
-        for key, value in self.restored_optimizer.items():
-            name, _, kind = key.rpartition("/")
-            parameter = parameters[name]
-            if value.shape == parameter.shape:
-                # fused Adam walks through memory: moments must lie as the (channels-last) parameter does
-                value = torch.empty_like(parameter).copy_(value)
-            optimizer.state[parameter][kind] = value.to(self.fabric.device)
-        self.restored_optimizer = {}
-        return cast(torch.optim.Optimizer, self.fabric.setup_optimizers(optimizer))
 
     def schedule(self, stage: Stage, total: int) -> Schedule:
         s = self.settings
@@ -304,7 +379,13 @@ class _Run:
         """Save now and then, but never over a good checkpoint with a bad state."""
         due = time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds
         good = self.at.trivial_steps == 0 or self.settings.patience == 0
-        if self.checkpoint is not None and due and good and self.weights_are_finite():
+        if (
+            self.checkpoint is not None
+            and self.fabric.is_global_zero
+            and due
+            and good
+            and self.weights_are_finite()
+        ):
             self.save(self.checkpoint)
             self.saved_at = time.monotonic()
 
@@ -315,12 +396,10 @@ class _Run:
     def save(self, checkpoint: Path) -> None:
         """Write all that the rest of the run depends on."""
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
+        optimizer = self.stepper.optimizer
         for name, parameter in self.model.named_parameters():
-            for kind, value in self.optimizer.state.get(parameter, {}).items():
+            for kind, value in optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer/{name}/{kind}"] = value
-        tensors["random/cpu"] = torch.get_rng_state()
-        if self.fabric.device.type == "cuda":
-            tensors["random/cuda"] = torch.cuda.get_rng_state(self.fabric.device)
         total_step = self.steps_before() + self.at.step
         write_tensors(checkpoint, tensors, {**vars(self.at), "total_step": total_step})
 
@@ -329,15 +408,12 @@ class _Run:
         tensors, metadata = read_tensors(checkpoint)
         metadata.pop("total_step")
         self.at = _Progress(**metadata)
-        part: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "random": {}}
+        part: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
         for key, value in tensors.items():
             group, _, name = key.partition("/")
             part[group][name] = value
         self.model.load_state_dict(part["model"])
         self.restored_optimizer = part["optimizer"]
-        torch.set_rng_state(part["random"]["cpu"])
-        if self.fabric.device.type == "cuda" and "cuda" in part["random"]:
-            torch.cuda.set_rng_state(part["random"]["cuda"], self.fabric.device)
 
 
 def checkpoint_step(checkpoint: Path) -> int:

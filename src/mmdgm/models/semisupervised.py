@@ -28,6 +28,7 @@ from mmdgm.batches import Batch
 from mmdgm.layers import at_least_float32
 from mmdgm.models.vae import VAE
 from mmdgm.networks import Classifier, Encoder, Shape
+from mmdgm.ranks import mean_over_ranks
 from mmdgm.recipes import conditional_conv_networks, conv_classifier
 from mmdgm.settings import setting
 
@@ -92,7 +93,7 @@ class MaxMarginConditionalVAE(VAE):
         if len(scores_unlabeled):
             hat = margins.hat(scores_unlabeled, margin=self.margin)
             balance = margins.label_balance(scores[:n], batch.y, scores_unlabeled)
-            top_class_share = one_hot(putative, self.n_classes).float().mean(dim=0).max()
+            top_class_share = mean_over_ranks(one_hot(putative, self.n_classes).float().mean(dim=0)).max()
 
         margin_loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
         if self.hinge_weight:

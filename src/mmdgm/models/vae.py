@@ -48,6 +48,8 @@ class Terms(Protocol):
 
     def __iter__(self) -> Iterator[Tensor]: ...
 
+    def __len__(self) -> int: ...
+
 
 class VAETerms(NamedTuple):
     """What the objective is made of; training minimises `loss` and logs the mean of the rest."""

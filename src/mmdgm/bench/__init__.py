@@ -1,0 +1,1 @@
+"""Yardsticks: what the same training, or its rival, costs when written otherwise."""

@@ -1,0 +1,65 @@
+"""Which device, how many of them, and in which number format: a Lightning Fabric, set up."""
+
+import os
+from typing import Literal
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+
+from mmdgm.errors import InputError
+
+Precision = Literal["32-true", "bf16-mixed"]
+
+
+def pick_device(name: str) -> torch.device:
+    """A device by the name that the command line takes."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: use auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: torch sees no GPU here; use --device cpu")
+    return torch.device(name)
+
+
+def pick_precision(name: Literal["auto"] | Precision, device: torch.device) -> Precision:
+    """bf16 where "auto" finds a GPU that computes in it, else float32."""
+    if name != "auto":
+        return name
+    return "bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
+
+
+def make_fabric(
+    device: str = "auto",
+    *,
+    precision: Literal["auto"] | Precision = "auto",
+    devices: int | None = None,
+    num_nodes: int | None = None,
+) -> Fabric:
+    """A launched Fabric: one process per device, started here or by torchrun, on one or more machines.
+
+    `devices` is the number per machine. Under torchrun both numbers are torchrun's; else they are 1 by default.
+    """
+    picked = pick_device(device)
+    if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
+        here = int(os.environ["LOCAL_WORLD_SIZE"])
+        machines = int(os.environ["WORLD_SIZE"]) // here
+        if (devices or here, num_nodes or machines) != (here, machines):
+            raise InputError(f"torchrun started {here} processes on {machines} machines; leave --devices out")
+        devices, num_nodes = here, machines
+    devices, num_nodes = devices or 1, num_nodes or 1
+    if picked.type == "cuda" and devices > torch.cuda.device_count():
+        raise InputError(f"--devices {devices}: torch sees {torch.cuda.device_count()} GPUs here")
+    fabric = Fabric(
+        accelerator=picked.type,
+        devices=devices,
+        num_nodes=num_nodes,
+        precision=pick_precision(precision, picked),
+        # a stage may leave a part of the model untrained; batch statistics are synchronised by the layers
+        strategy=DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
+        if devices * num_nodes > 1
+        else "auto",
+    )
+    fabric.launch()
+    return fabric

@@ -1,0 +1,168 @@
+"""One training step: gather rows, objective, gradients, update. It runs plainly, compiled, captured, or both.
+
+plain               eager PyTorch
+compiled            the objective through torch.compile
+captured            the whole step, update included, as one CUDA graph, so that the host only says "again"
+compiled+captured   both
+
+All run the same code and draw the same noise: what differs is rounding. Row numbers, rates, sums and the position
+lie on the device, so nothing is read back between the steps of an interval.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Literal, cast
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from mmdgm.batches import Batches, Rows, Store, gather
+from mmdgm.models import VAE
+from mmdgm.models.vae import Terms
+from mmdgm.ranks import mean_over_ranks
+
+Execution = Literal["plain", "compiled", "captured", "compiled+captured"]
+
+WARM_UP_STEPS = 3  # before a capture: libraries choose algorithms and allocate on their first calls
+
+
+class Objective(nn.Module):
+    """From row numbers to the mean of each of the objective's terms: all that is compiled."""
+
+    def __init__(self, model: VAE):
+        super().__init__()
+        self.model = model
+        self.scale, self.binarised = 1.0, False
+
+    def reads(self, batches: Batches) -> None:
+        """Read pixels as these batches do."""
+        self.scale, self.binarised = batches.scale, batches.binarised
+
+    def forward(self, store: Store, rows: Rows) -> Terms:
+        terms = self.model(gather(store, rows, scale=self.scale, binarised=self.binarised))
+        return cast(Terms, terms._make(term.float().mean() for term in terms))
+
+
+def noise_seed(seed: int, step: int, rank: int) -> int:
+    """The seed of a step's random draws: noise, like rows and rates, is a function of the step."""
+    return int.from_bytes(blake2b(f"{seed} {step} {rank}".encode(), digest_size=7).digest(), "big")
+
+
+class Stepper:
+    """Takes the steps of one stage; may be used for one run after the other if their data have the same shapes."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        module: nn.Module,  # an Objective, set up by fabric
+        optimizer: torch.optim.Optimizer,
+        rate: Tensor,  # the optimizer's learning rate
+        batches: Batches,
+        *,
+        interval: int,
+        captured: bool,
+    ):
+        self.fabric, self.module, self.optimizer, self.rate = fabric, module, optimizer, rate
+        device = fabric.device
+        share = batches.rows(range(1), rank=fabric.global_rank, world_size=fabric.world_size)
+        self.rows = Rows(*(part.new_zeros(interval, part.shape[1]) for part in share))
+        self.rates = torch.zeros(interval, device=device)
+        self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.names: tuple[str, ...] = ()
+        self.sums: Tensor | None = None
+        # a graph reads from fixed addresses, so it needs a store of its own
+        self.store = Store(*(part.clone() for part in batches.store)) if captured else batches.store
+        self.captured = captured
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.generator = (
+            torch.cuda.default_generators[device.index or 0] if device.type == "cuda" else torch.default_generator
+        )
+
+    def fits(self, batches: Batches) -> bool:
+        """Whether another run's data have the shapes of these."""
+        return (
+            all(a.shape == b.shape for a, b in zip(self.store, batches.store, strict=True))
+            and batches.rows_per_step == sum(part.shape[1] for part in self.rows) * self.fabric.world_size
+        )
+
+    def load(self, batches: Batches) -> None:
+        """Take over another run's data."""
+        if self.captured:
+            for own, new in zip(self.store, batches.store, strict=True):
+                own.copy_(new)
+        else:
+            self.store = batches.store
+
+    def run(self, batches: Batches, steps: range, rates: list[float]) -> dict[str, float]:
+        """Take some consecutive steps; returns the mean of each term, the one thing that leaves the device."""
+        self._plan(batches, steps, rates)
+        for step in steps:
+            self.generator.manual_seed(noise_seed(batches.seed, step, self.fabric.global_rank))
+            if self.graph is not None:
+                self.graph.replay()
+            else:
+                self._step()
+        assert self.sums is not None
+        means = mean_over_ranks(self.sums / len(steps))
+        return dict(zip(self.names, means.tolist(), strict=True))
+
+    def warm_up(self, batches: Batches) -> None:
+        """Compile and capture, as far as asked. It changes weights: the caller puts them back."""
+        self._plan(batches, range(1), [0.0])
+        if not self.captured:
+            self._step()
+            return
+        stream = torch.cuda.Stream()  # a capture must not be warmed up on the default stream
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP_STEPS):
+                self.position.zero_()
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step()
+        self.graph = graph
+
+    def _plan(self, batches: Batches, steps: range, rates: list[float]) -> None:
+        share = batches.rows(steps, rank=self.fabric.global_rank, world_size=self.fabric.world_size)
+        for own, new in zip(self.rows, share, strict=True):
+            own[: len(new)].copy_(new)
+        self.rates[: len(rates)].copy_(torch.tensor(rates))
+        self.position.zero_()
+        if self.sums is not None:
+            self.sums.zero_()
+
+    def _step(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        terms = self.module(self.store, Rows(*(table[self.position].squeeze(0) for table in self.rows)))
+        self.fabric.backward(terms.loss)
+        self.rate.copy_(self.rates[self.position].squeeze(0))
+        self.optimizer.step()
+        if self.sums is None:
+            self.names, self.sums = terms._fields, torch.zeros(len(terms), device=self.fabric.device)
+        self.sums += torch.stack([term.detach() for term in terms])
+        self.position += 1
+
+
+def reset_optimizer(optimizer: torch.optim.Optimizer) -> None:
+    """Forget all moments, in place: a graph goes on using the same memory."""
+    for state in optimizer.state.values():
+        for value in state.values():
+            value.zero_()
+
+
+def fill_optimizer(
+    optimizer: torch.optim.Optimizer, parameters: Mapping[str, nn.Parameter], saved: Mapping[str, Tensor]
+) -> None:
+    """Take over saved moments, named `parameter/kind`, in place where there are some already."""
+    for key, value in saved.items():
+        name, _, kind = key.rpartition("/")
+        parameter = parameters[name]
+        state = optimizer.state[parameter]
+        if kind not in state:
+            # fused Adam walks through memory: moments must lie as the (channels-last) parameter does
+            like = parameter if value.shape == parameter.shape else value.to(parameter.device)
+            state[kind] = torch.empty_like(like)
+        state[kind].copy_(value)
