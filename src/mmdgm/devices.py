@@ -62,4 +62,5 @@ def make_fabric(
         else "auto",
     )
     fabric.launch()
+    torch.backends.cudnn.benchmark = True  # shapes are the same in every step: let cuDNN try its algorithms
     return fabric

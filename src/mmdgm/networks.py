@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 from torch.distributions import Normal
-from torch.nn.functional import dropout, max_pool2d, relu, softplus
+from torch.nn.functional import max_pool2d, relu, softplus
 
-from mmdgm.layers import BatchNorm, Conv, Padding, at_least_float32, dense
+from mmdgm.layers import BatchNorm, Conv, Padding, at_least_float32, dense, dropout
 
 Shape = tuple[int, int, int]  # channels, height, width
 
@@ -165,7 +165,7 @@ class ConvStack(nn.Module):
             if layer.pool:
                 x = max_pool2d(x, 2)
             if layer.drop:
-                x = dropout(x, self.dropout, self.training)
+                x = dropout(x, self.dropout, training=self.training)
         return x
 
 
@@ -195,7 +195,7 @@ class ConvEncoder(Encoder):
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
         features = self.stack(x, labels).flatten(1)
         if self.dense is not None:
-            features = dropout(relu(self.dense(features)), self.dropout, self.training)
+            features = dropout(relu(self.dense(features)), self.dropout, training=self.training)
         mean, log_variance = self.head(features)
         return Encoding(mean, log_variance, (features,))
 

@@ -11,4 +11,4 @@ def to_unit(pixels: Tensor, scale: float) -> Tensor:
 
 def binarise(x: Tensor) -> Tensor:
     """A Bernoulli draw of each grey value, new at every call: for the MLPs it acts as augmentation."""
-    return torch.bernoulli(x)
+    return (torch.rand(x.shape, device=x.device) < x).to(x.dtype)

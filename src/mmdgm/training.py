@@ -27,8 +27,11 @@ from mmdgm.settings import setting
 from mmdgm.steps import Execution, Objective, Stepper, fill_optimizer, reset_optimizer
 
 logger = logging.getLogger("mmdgm")
-# random draws as in eager mode, so that a seed means the same
-COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
+# random draws as in eager mode and in its order, so that a seed means the same
+COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
+    "fallback_random": True,
+    "reorder_for_peak_memory": False,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
