@@ -1,5 +1,6 @@
 """Which device, how many of them, and in which number format: a Lightning Fabric, set up."""
 
+import logging
 import os
 from typing import Literal
 
@@ -8,6 +9,8 @@ from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 
 from mmdgm.errors import InputError
+
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # no hints on what is set here on purpose
 
 Precision = Literal["32-true", "bf16-mixed"]
 

@@ -41,7 +41,7 @@ class Objective(nn.Module):
 
     def forward(self, store: Store, rows: Rows) -> Terms:
         terms = self.model(gather(store, rows, scale=self.scale, binarised=self.binarised))
-        return cast(Terms, terms._make(term.float().mean() for term in terms))
+        return cast(Terms, type(terms)(*[term.float().mean() for term in terms]))
 
 
 def noise_seed(seed: int, step: int, rank: int) -> int:

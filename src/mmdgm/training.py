@@ -200,8 +200,10 @@ class Trainer:
                 if len(self._executions) == 1:
                     raise
                 self._executions.pop(0)
-                reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-                logger.warning("mmdgm: a %s step failed (%s); going on %s", execution, reason, self.execution)
+                logger.warning(
+                    "mmdgm: a %s step failed (%s); going on %s", execution, one_line(error), self.execution
+                )
+                logger.debug("the failure in full", exc_info=error)
 
     def _prepare(self, execution: Execution, stage: Stage, batches: Batches) -> Stepper:
         compiled = execution in ("compiled", "compiled+captured")
@@ -237,6 +239,12 @@ class Trainer:
         ]
         optimizer = torch.optim.Adam(groups, lr=rate, fused=True, capturable=self.device.type == "cuda")
         return cast(torch.optim.Optimizer, self.fabric.setup_optimizers(optimizer))
+
+
+def one_line(error: Exception) -> str:
+    """What went wrong: the kind of error and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 FALLBACKS: dict[Execution, list[Execution]] = {
