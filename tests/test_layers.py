@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, one_hot
 
-from mmdgm.layers import Conv, dense, padding_width
+from mmdgm.layers import Conv, dense, dropout, label_kernels, padding_width, single_channel_conv
 
 CLASSES = 4
 
@@ -32,19 +32,24 @@ def literal(layer, x, labels, *, kernel, padding, unpooled):
     return conv2d(unpool(x) if unpooled else x, weight, layer.conv.bias, padding=padding_width(kernel, padding))
 
 
+def kernels_of(layer, labels):
+    return None if layer.label_maps is None else label_kernels([layer.label_maps], labels)[0]
+
+
 @pytest.mark.parametrize("conditioned", [True, False])
 @pytest.mark.parametrize("unpooled", [True, False])
 @pytest.mark.parametrize("padding", ["valid", "same", "full"])
 @pytest.mark.parametrize("kernel", [3, 5])
-def test_fast_convolution_is_the_literal_one(kernel, padding, unpooled, conditioned):
+@pytest.mark.parametrize("channels", [(3, 5), (3, 1), (1, 5)])
+def test_fast_convolution_is_the_literal_one(channels, kernel, padding, unpooled, conditioned):
     torch.manual_seed(0)
     layer = Conv(
-        3, 5, kernel, size=(6, 7), padding=padding, unpool=unpooled, n_classes=CLASSES if conditioned else 0
+        *channels, kernel, size=(6, 7), padding=padding, unpool=unpooled, n_classes=CLASSES if conditioned else 0
     )
     torch.nn.init.normal_(layer.conv.bias)
-    x = torch.randn(8, 3, 6, 7, requires_grad=True)
+    x = torch.randn(8, channels[0], 6, 7, requires_grad=True)
     labels = one_hot(torch.arange(8) % CLASSES, CLASSES).float().requires_grad_()
-    fast = layer(x, labels)
+    fast = layer(x, kernels_of(layer, labels))
     slow = literal(layer, x, labels, kernel=kernel, padding=padding, unpooled=unpooled)
     assert fast.shape[2:] == layer.out_size
     torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-5)
@@ -52,7 +57,7 @@ def test_fast_convolution_is_the_literal_one(kernel, padding, unpooled, conditio
     # gradients in double precision, where rounding leaves no room for a wrong one
     layer.double()
     x, labels = (t.detach().double().requires_grad_() for t in (x, labels))
-    fast = layer(x, labels)
+    fast = layer(x, kernels_of(layer, labels))
     slow = literal(layer, x, labels, kernel=kernel, padding=padding, unpooled=unpooled)
     inputs = [x, *([labels] if conditioned else []), *layer.parameters()]
     weighting = torch.randn_like(slow)
@@ -72,7 +77,57 @@ def test_output_sizes_of_the_paddings():
 
 def test_label_maps_of_a_valid_convolution_cost_one_number_per_channel():
     maps = Conv(1, 8, 3, size=(9, 9), padding="valid", n_classes=2).label_maps
-    assert maps(torch.eye(2)).shape == (2, 8, 1, 1)
+    assert maps(*label_kernels([maps], torch.eye(2))).shape == (2, 8, 1, 1)
+
+
+@pytest.mark.parametrize("unpooled", [True, False])
+def test_label_maps_are_the_same_in_the_form_for_the_compiler(monkeypatch, unpooled):
+    torch.manual_seed(0)
+    maps = Conv(3, 5, 3, size=(6, 7), unpool=unpooled, n_classes=CLASSES).label_maps
+    kernels = torch.randn(8, 45)
+    plain = maps(kernels)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    torch.testing.assert_close(maps(kernels), plain)
+
+
+def test_kernels_of_several_layers_are_those_of_each():
+    maps = [Conv(3, out, 3, size=(6, 7), n_classes=CLASSES).label_maps for out in (2, 5)]
+    labels = torch.rand(8, CLASSES)
+    for kernels, layer in zip(label_kernels(maps, labels), maps, strict=True):
+        torch.testing.assert_close(kernels, labels @ layer.weight)
+
+
+@pytest.mark.parametrize("padding", [0, 2])
+@pytest.mark.parametrize("kernel", [3, 5, 9])
+def test_convolution_of_a_single_channel_by_patches(kernel, padding):
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(4, 1, 11, 12), torch.randn(6, 1, kernel, kernel), torch.randn(6)
+    fast = single_channel_conv(x, weight, bias, padding=padding)
+    torch.testing.assert_close(fast, conv2d(x, weight, bias, padding=padding), atol=1e-4, rtol=1e-5)
+    assert fast.is_contiguous(memory_format=torch.channels_last)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert single_channel_conv(x, weight, bias, padding=padding).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("shape", [(200, 40), (200, 4, 5, 2)])
+def test_dropout_keeps_the_mean_and_scales_what_is_left(shape):
+    torch.manual_seed(0)
+    x = torch.full(shape, 2.0)
+    dropped = dropout(x, 0.25, training=True)
+    assert dropped.unique().tolist() == pytest.approx([0.0, 2 / 0.75])
+    assert (dropped == 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
+    assert dropped.shape == x.shape
+    assert dropout(x, 0.25, training=False) is x
+    assert dropout(x, 0.0, training=True) is x
+
+
+def test_dropout_draws_the_same_for_every_layout():
+    x = torch.rand(3, 4, 5, 6)
+    results = []
+    for layout in (torch.contiguous_format, torch.channels_last):
+        torch.manual_seed(0)
+        results.append(dropout(x.contiguous(memory_format=layout), 0.5, training=True))
+    assert torch.equal(*results)
 
 
 def test_glorot_bounds_count_the_label_maps():

@@ -1,19 +1,25 @@
 """Convolutions with the paper's unpooling and label maps, in the form that does no needless work.
 
-Two identities, exact to rounding (tests compare them with the literal forms):
+Identities, exact to rounding (tests compare them with the literal forms):
 
 1. Unpooling by 2 (the value goes to the top-left corner of its 2×2 block, zeros elsewhere) and then
    convolving is one transposed convolution with stride 2, with the kernel flipped.
-2. Convolving [x, one-hot label maps of y] is convolving x and adding what the maps contribute: a k×k kernel
+2. That, to a single channel, is an ordinary convolution to four channels, one for each place in the 2×2 blocks.
+3. Convolving [x, one-hot label maps of y] is convolving x and adding what the maps contribute: a k×k kernel
    per row and output channel, chosen by the label, of which every output position sees the taps that fall
    inside the (unpooled) image.
+4. Convolving a single channel is a matrix product with the patches of the image.
+
+Which form is used where was measured: docs/performance.md.
 """
 
+import functools
+from collections.abc import Sequence
 from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, conv_transpose2d
+from torch.nn.functional import conv2d, conv_transpose2d, linear, pad, pixel_shuffle
 
 from mmdgm.ranks import mean_over_ranks, world_size
 
@@ -79,17 +85,50 @@ class BatchNorm(nn.BatchNorm2d):
         return (normal * self.weight[:, None, None] + self.bias[:, None, None]).to(x.dtype)
 
 
+def unpooled_conv_to_one(x: Tensor, weight: Tensor, bias: Tensor | None, *, crop: int) -> Tensor:
+    """A transposed convolution with stride 2 to one channel, as a convolution to the four places of 2×2 blocks.
+
+    out[2i+a, 2j+b] = Σ_{p,q} x[i−p, j−q] · w[2p+a, 2q+b]. Images `(rows, in, h, w)` and kernels `(in, 1, k, k)`
+    give `(rows, 1, 2h+k−1−2crop, 2w+k−1−2crop)`.
+    """
+    kernel = weight.shape[-1]
+    n = (kernel + 1) // 2  # taps that each place sees
+    places = pad(weight[:, 0], (0, 2 * n - kernel, 0, 2 * n - kernel)).reshape(-1, n, 2, n, 2)
+    places = places.permute(2, 4, 0, 1, 3).reshape(4, -1, n, n).flip(2, 3)
+    out = pixel_shuffle(conv2d(x, places, padding=n - 1), 2)
+    height, width = (2 * size + kernel - 1 - 2 * crop for size in x.shape[2:])
+    out = out[:, :, crop : crop + height, crop : crop + width]
+    return out if bias is None else out + bias
+
+
+def single_channel_conv(x: Tensor, weight: Tensor, bias: Tensor | None, *, padding: int) -> Tensor:
+    """A convolution of one channel, as the product of the image's patches and the kernels.
+
+    Patches are 8 wide (or 16, …), the kernels filled up with zeros: GPUs want such numbers. Images
+    `(rows, 1, h, w)` and kernels `(out, 1, k, k)` give `(rows, out, H, W)`, channels last.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.get_autocast_dtype(x.device.type))  # before it grows into patches
+    kernel = weight.shape[-1]
+    filling = -kernel % 8
+    image = pad(x[:, 0], (padding, padding + filling, padding, padding))
+    patches = image.unfold(1, kernel, 1).unfold(2, kernel + filling, 1)  # (rows, H, W, k, k + filling)
+    kernels = pad(weight[:, 0], (0, filling)).flatten(1)
+    return linear(patches.flatten(3), kernels, bias).permute(0, 3, 1, 2)
+
+
 class LabelMaps(nn.Module):
     """What one-hot label maps among a convolution's inputs add to its output.
 
-    `taps`: `(k², H, W)` of zeros and ones, which taps of the kernel see the maps at each output position.
+    `taps`: `(H·W, k²)` of zeros and ones, which taps of the kernel see the maps at each output position; one
+    position stands for all where all see the same.
     `weight`: `(K, k²·out)`, the label part of the kernel.
     """
 
     def __init__(self, n_classes: int, out_channels: int, taps: Tensor):
         super().__init__()
         n_taps, height, width = taps.shape
-        if bool((taps == taps[:, :1, :1]).all()):  # valid padding: the same at every position
+        if bool((taps == taps[:, :1, :1]).all()):  # valid padding
             taps, height, width = taps[:, :1, :1], 1, 1
         self.size = height, width
         self.out_channels = out_channels
@@ -97,11 +136,24 @@ class LabelMaps(nn.Module):
         self.register_buffer("taps", taps.reshape(n_taps, -1).T.contiguous(), persistent=False)
         self.weight = nn.Parameter(torch.empty(n_classes, n_taps * out_channels))
 
-    def forward(self, labels: Tensor) -> Tensor:
-        """Labels `(rows, K)`, one-hot, to maps `(rows, out, H, W)` or `(rows, out, 1, 1)`, channels last."""
-        kernels = (labels @ self.weight).reshape(len(labels), -1, self.out_channels)
-        maps = self.taps @ kernels
-        return maps.reshape(len(labels), *self.size, self.out_channels).permute(0, 3, 1, 2)
+    def forward(self, kernels: Tensor) -> Tensor:
+        """Kernels `(rows, k²·out)` of the rows' labels to maps `(rows, out, H, W)` or `(rows, out, 1, 1)`."""
+        rows = len(kernels)
+        by_tap = kernels.reshape(rows, -1, self.out_channels)
+        if torch.compiler.is_compiling():
+            # term by term, so that the compiler fuses it with what follows: no maps in memory
+            terms = (self.taps[:, t, None] * by_tap[:, t, None] for t in range(by_tap.shape[1]))
+            maps = functools.reduce(torch.add, terms).to(kernels.dtype)
+        else:
+            maps = self.taps @ by_tap
+        return maps.reshape(rows, *self.size, self.out_channels).permute(0, 3, 1, 2)
+
+
+def label_kernels(maps: Sequence[LabelMaps], labels: Tensor) -> Sequence[Tensor]:
+    """The kernels of several layers, `(rows, k²·out)` each, for one-hot labels `(rows, K)`: one product."""
+    weights: list[Tensor] = [layer.weight for layer in maps]
+    kernels = labels @ torch.cat(weights, dim=1)
+    return torch.split(kernels, [weight.shape[1] for weight in weights], dim=1)
 
 
 class Conv(nn.Module):
@@ -127,14 +179,14 @@ class Conv(nn.Module):
         n_taps = kernel**2
         tap = torch.eye(n_taps)  # one kernel per tap, to ask where each tap sees the image
         ones = torch.ones(1, 1, *size)
-        self.conv: nn.Module
+        self.conv: nn.Conv2d | nn.ConvTranspose2d
+        self.padding = kernel - 1 - zeros if unpool else zeros  # of a transposed convolution: what is cropped
         if unpool:
-            crop = kernel - 1 - zeros
             self.conv = nn.ConvTranspose2d(
-                in_channels, out_channels, kernel, stride=2, padding=crop, output_padding=1, bias=bias
+                in_channels, out_channels, kernel, stride=2, padding=self.padding, output_padding=1, bias=bias
             )
             tap = tap.reshape(1, n_taps, kernel, kernel)
-            taps = conv_transpose2d(ones, tap, stride=2, padding=crop, output_padding=1)[0]
+            taps = conv_transpose2d(ones, tap, stride=2, padding=self.padding, output_padding=1)[0]
         else:
             self.conv = nn.Conv2d(in_channels, out_channels, kernel, padding=zeros, bias=bias)
             taps = conv2d(ones, tap.reshape(n_taps, 1, kernel, kernel), padding=zeros)[0]
@@ -148,10 +200,19 @@ class Conv(nn.Module):
             else:
                 glorot_uniform_(parameter, fan_in, fan_out)
 
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Images `(rows, in, h, w)` and, if conditioned, one-hot labels `(rows, K)` to `(rows, out, H, W)`."""
-        out: Tensor = self.conv(x)
+    def forward(self, x: Tensor, kernels: Tensor | None = None) -> Tensor:
+        """Images `(rows, in, h, w)` and, if conditioned, their `label_kernels`, to `(rows, out, H, W)`."""
+        out = self._convolved(x)
         if self.label_maps is not None:
-            assert labels is not None, "this layer is conditioned on labels"
-            out = out + self.label_maps(labels)
+            assert kernels is not None, "this layer is conditioned on labels"
+            out = out + self.label_maps(kernels)
+        return out
+
+    def _convolved(self, x: Tensor) -> Tensor:
+        conv = self.conv
+        if isinstance(conv, nn.ConvTranspose2d) and conv.out_channels == 1:
+            return unpooled_conv_to_one(x, conv.weight, conv.bias, crop=self.padding)
+        if isinstance(conv, nn.Conv2d) and conv.in_channels == 1 and x.is_cuda:
+            return single_channel_conv(x, conv.weight, conv.bias, padding=self.padding)
+        out: Tensor = conv(x)
         return out

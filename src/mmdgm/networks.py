@@ -5,6 +5,7 @@ labels `(rows, K)`. Which layers for which image size: see `recipes`.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,7 +13,16 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 from torch.nn.functional import max_pool2d, relu, softplus
 
-from mmdgm.layers import BatchNorm, Conv, Padding, at_least_float32, dense, dropout
+from mmdgm.layers import (
+    BatchNorm,
+    Conv,
+    LabelMaps,
+    Padding,
+    at_least_float32,
+    dense,
+    dropout,
+    label_kernels,
+)
 
 Shape = tuple[int, int, int]  # channels, height, width
 
@@ -157,8 +167,13 @@ class ConvStack(nn.Module):
         self.out_shape: Shape = (channels, size[0], size[1])
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        conditioned = [conv.label_maps for conv in self.convs if isinstance(conv.label_maps, LabelMaps)]
+        kernels: Sequence[Tensor | None] = [None] * len(self.convs)
+        if conditioned:
+            assert labels is not None, "these layers are conditioned on labels"
+            kernels = label_kernels(conditioned, labels)
         for i, (layer, conv, norm) in enumerate(zip(self.recipe, self.convs, self.norms, strict=True)):
-            x = norm(conv(x, labels))
+            x = norm(conv(x, kernels[i]))
             if layer.pool:  # before rectifying, which it commutes with: a quarter of the values are left
                 x = max_pool2d(x, 2)
             if i < len(self.recipe) - 1 or not self.linear_end:

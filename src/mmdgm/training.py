@@ -27,10 +27,12 @@ from mmdgm.settings import setting
 from mmdgm.steps import Execution, Objective, Stepper, fill_optimizer, reset_optimizer
 
 logger = logging.getLogger("mmdgm")
-# random draws as in eager mode and in its order, so that a seed means the same
 COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
+    # random draws as in eager mode and in its order, so that a seed means the same
     "fallback_random": True,
     "reorder_for_peak_memory": False,
+    # small kernels side by side in one: 2.17 → 1.96 ms a step of Conv-MMCVA on an H200
+    "combo_kernels": True,
 }
 
 

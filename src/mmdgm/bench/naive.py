@@ -208,7 +208,7 @@ def copy_weights(fast: MaxMarginConditionalVAE, naive: MaxMarginConditionalVAE) 
 
 def literal_kernel(conv: Conv) -> Tensor:
     """The kernel `(out, in + K, k, k)` of the ordinary convolution that a fast one stands for."""
-    kernel = cast(Tensor, conv.conv.weight)
+    kernel: Tensor = conv.conv.weight
     transposed = isinstance(conv.conv, nn.ConvTranspose2d)
     if transposed:
         kernel = kernel.transpose(0, 1)
