@@ -19,6 +19,7 @@ from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.imputation import impute as impute_values
 from mmdgm.own_data import read_values, save_arrays
 from mmdgm.presets import PRESETS, config_from_json, find_preset
+from mmdgm.ranks import is_first
 from mmdgm.sampling import sample_grid
 from mmdgm.settings import override, settings_of
 
@@ -76,7 +77,8 @@ def main() -> None:
 
 
 def _fail(message: object, code: int) -> NoReturn:
-    err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    if is_first():
+        err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 
 
@@ -154,6 +156,13 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN_DIR.")] = False,
     data_dir: DataDir = None,
     device: Device = "auto",
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Devices per machine: GPUs, or CPU processes [default: 1].")
+    ] = None,
+    num_nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Machines; start the command on each, with NODE_RANK and MASTER_ADDR set."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train a preset, and leave model, figures and result.json in a run folder.
@@ -182,8 +191,12 @@ def train(
         console=err,
         data_dir=data_dir,
         device=device,
+        devices=devices,
+        num_nodes=num_nodes,
         resume=resume,
     )
+    if not is_first():
+        return
     if as_json:
         _print_json(results if seeds is not None else results[0])
         return

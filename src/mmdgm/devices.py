@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -13,6 +14,7 @@ from mmdgm.errors import InputError
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # no hints on what is set here on purpose
 
 Precision = Literal["32-true", "bf16-mixed"]
+WARM_UPS = 3
 
 
 def pick_device(name: str) -> torch.device:
@@ -31,6 +33,24 @@ def pick_precision(name: Literal["auto"] | Precision, device: torch.device) -> P
     if name != "auto":
         return name
     return "bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
+
+
+def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None = None) -> torch.cuda.CUDAGraph:
+    """A CUDA graph of a function that works in place, on tensors that stay where they are.
+
+    The function, or another in its stead, is called a few times first: libraries then choose algorithms and
+    allocate.
+    """
+    stream = torch.cuda.Stream()  # a capture must not be warmed up on the default stream
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            (warm_up or function)()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph
 
 
 def make_fabric(
@@ -59,10 +79,8 @@ def make_fabric(
         devices=devices,
         num_nodes=num_nodes,
         precision=pick_precision(precision, picked),
-        # a stage may leave a part of the model untrained; batch statistics are synchronised by the layers
-        strategy=DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
-        if devices * num_nodes > 1
-        else "auto",
+        # a stage may leave a part of the model untrained
+        strategy=DDPStrategy(find_unused_parameters=True) if devices * num_nodes > 1 else "auto",
     )
     fabric.launch()
     torch.backends.cudnn.benchmark = True  # shapes are the same in every step: let cuDNN try its algorithms

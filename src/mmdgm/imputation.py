@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from mmdgm.corruption import Mask
+from mmdgm.devices import capture
 from mmdgm.errors import InputError
 from mmdgm.evaluation import BATCH, inference
 from mmdgm.models import VAE
@@ -26,16 +27,37 @@ def impute(model: VAE, x: Values, missing: Mask, *, rounds: int = 100, seed: int
     if not ((observed_values >= 0) & (observed_values <= 1)).all():
         raise InputError("impute takes observed values in [0, 1]; divide them by the data set's scale first")
     filled = x.copy()
+    if not len(x):
+        return filled
     with inference(model, seed=seed) as device:
+        batch = _RoundsOfABatch(model, x.shape[1:], min(len(x), BATCH), device)
+        torch.manual_seed(seed)  # again: a capture has drawn
         for start in range(0, len(x), BATCH):
             rows = slice(start, start + BATCH)
-            hole = torch.from_numpy(missing[rows]).to(device)
-            observed = torch.from_numpy(x[rows]).to(device)
-            current = torch.where(hole, torch.rand(hole.shape, device=device), observed)
-            for _ in range(rounds):
-                current = torch.where(hole, model.reconstruct(current), observed)
-            filled[rows] = current.cpu().numpy()
+            filled[rows] = batch.run(x[rows], missing[rows], rounds)
     return filled
+
+
+class _RoundsOfABatch:
+    """Rounds of the iterative inference on up to `size` rows; on a GPU a round is captured, then replayed."""
+
+    def __init__(self, model: VAE, shape: tuple[int, ...], size: int, device: torch.device):
+        self.model = model
+        self.current, self.observed = (torch.zeros(size, *shape, device=device) for _ in range(2))
+        self.hole = torch.zeros(size, *shape, dtype=torch.bool, device=device)
+        self.round = capture(self._round).replay if device.type == "cuda" else self._round
+
+    def _round(self) -> None:
+        self.current.copy_(torch.where(self.hole, self.model.reconstruct(self.current), self.observed))
+
+    def run(self, x: Values, missing: Mask, rounds: int) -> Values:
+        n = len(x)
+        self.observed[:n].copy_(torch.from_numpy(x))
+        self.hole[:n].copy_(torch.from_numpy(missing))
+        self.current.copy_(torch.where(self.hole, torch.rand_like(self.current), self.observed))
+        for _ in range(rounds):
+            self.round()
+        return self.current[:n].cpu().numpy()
 
 
 def missing_mse(truth: Values, filled: Values, missing: Mask) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from mmdgm.datasets import Dataset, Images, Labels
 from mmdgm.devices import pick_device
@@ -141,7 +142,7 @@ def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
         folder=folder,
         config=config,
         seed=saved["seed"],
-        model=model.to(pick_device(device)).eval(),
+        model=model.to(pick_device(device), memory_format=torch.channels_last).eval(),  # type: ignore[call-overload]
         shape=shape,
         n_classes=saved["n_classes"],
         scale=saved["scale"],

@@ -18,13 +18,12 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from mmdgm.batches import Batches, Rows, Store, gather
+from mmdgm.devices import capture
 from mmdgm.models import VAE
 from mmdgm.models.vae import Terms
 from mmdgm.ranks import mean_over_ranks
 
 Execution = Literal["plain", "compiled", "captured", "compiled+captured"]
-
-WARM_UP_STEPS = 3  # before a capture: libraries choose algorithms and allocate on their first calls
 
 
 class Objective(nn.Module):
@@ -110,20 +109,14 @@ class Stepper:
     def warm_up(self, batches: Batches) -> None:
         """Compile and capture, as far as asked. It changes weights: the caller puts them back."""
         self._plan(batches, range(1), [0.0])
-        if not self.captured:
+        if self.captured:
+            self.graph = capture(self._step, warm_up=self._first_step)
+        else:
             self._step()
-            return
-        stream = torch.cuda.Stream()  # a capture must not be warmed up on the default stream
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP_STEPS):
-                self.position.zero_()
-                self._step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
-        self.graph = graph
+
+    def _first_step(self) -> None:
+        self.position.zero_()
+        self._step()
 
     def _plan(self, batches: Batches, steps: range, rates: list[float]) -> None:
         share = batches.rows(steps, rank=self.fabric.global_rank, world_size=self.fabric.world_size)
