@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types tests format clean
+.PHONY: demo test lint types tests bench format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/few_labels.py
@@ -21,6 +21,10 @@ types: $(VENV)/installed
 # one thread per worker: two workers on two cores are faster than two threads each
 tests: $(VENV)/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+# speed on this machine, beside other libraries where they are installed (benchmarks/peers)
+bench: $(VENV)/installed
+	$(BIN)/mmdgm bench
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .

@@ -46,6 +46,9 @@ ORDER = [
     "bench.naive",
     "bench.marginalising",
     "bench.peers",
+    "bench.timing",
+    "bench.workloads",
+    "bench.suite",
     "cli",
     "__main__",
 ]

@@ -1,5 +1,7 @@
 """Which device, how many of them, and in which number format: a Lightning Fabric, set up."""
 
+import contextlib
+import ctypes
 import logging
 import os
 from collections.abc import Callable
@@ -15,6 +17,7 @@ logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # no hints on w
 
 Precision = Literal["32-true", "bf16-mixed"]
 WARM_UPS = 3
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def pick_device(name: str) -> torch.device:
@@ -53,6 +56,17 @@ def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None 
     return graph
 
 
+def keep_freed_memory() -> None:
+    """Let glibc keep what is freed: a step allocates what the step before it freed.
+
+    Without this, MLP-VAE on 2 cores had 1,800 page faults a step, and 2.6 of its 33 ms went to the system.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, 2**30)
+        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
 def make_fabric(
     device: str = "auto",
     *,
@@ -83,5 +97,6 @@ def make_fabric(
         strategy=DDPStrategy(find_unused_parameters=True) if devices * num_nodes > 1 else "auto",
     )
     fabric.launch()
+    keep_freed_memory()
     torch.backends.cudnn.benchmark = True  # shapes are the same in every step: let cuDNN try its algorithms
     return fabric

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
-from torch.nn.functional import max_pool2d, relu, softplus
+from torch.nn.functional import linear, max_pool2d, relu, softplus
 
 from mmdgm.layers import (
     BatchNorm,
@@ -51,7 +52,11 @@ class GaussianHead(nn.Module):
             nn.init.zeros_(self.log_variance.weight)
 
     def forward(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        return self.mean(hidden), self.log_variance(hidden)
+        weight = torch.cat([self.mean.weight, self.log_variance.weight])  # one product for both
+        mean, log_variance = linear(hidden, weight, torch.cat([self.mean.bias, self.log_variance.bias])).chunk(
+            2, 1
+        )
+        return mean, log_variance
 
 
 class Encoder(nn.Module, ABC):

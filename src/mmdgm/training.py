@@ -234,12 +234,12 @@ class Trainer:
 
     def make_optimizer(self, rate: Tensor) -> torch.optim.Optimizer:
         """Adam; weight decay on weights alone."""
-        parameters = list(self.model.parameters())
-        groups = [
-            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.settings.weight_decay},
-            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.Adam(groups, lr=rate, fused=True, capturable=self.device.type == "cuda")
+        decay = self.settings.weight_decay
+        groups: dict[float, list[nn.Parameter]] = {}
+        for parameter in self.model.parameters():
+            groups.setdefault(decay if parameter.ndim > 1 else 0.0, []).append(parameter)
+        of_group = [{"params": parameters, "weight_decay": decay} for decay, parameters in groups.items()]
+        optimizer = torch.optim.Adam(of_group, lr=rate, fused=True, capturable=self.device.type == "cuda")
         return cast(torch.optim.Optimizer, self.fabric.setup_optimizers(optimizer))
 
 
