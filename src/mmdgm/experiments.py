@@ -59,7 +59,7 @@ def train_runs(
         rows = split_rows(dataset, config, seed)
         model = config.model.build(dataset.shape, n_classes=dataset.n_classes, n_rows=len(rows.x))
         if trainer is None:
-            trainer = Trainer(model, config.training, fabric=fabric)
+            trainer = Trainer(model, config.training, fabric=fabric, runs=len(runs))
         else:
             trainer.model.load_state_dict(model.state_dict())
         batches = _batches(config, seed, dataset, rows, trainer.device)
@@ -176,6 +176,8 @@ def _train_run(
         MetricsFile(folder.metrics, keep_steps=kept),
         tensorboard(folder.path / "tensorboard", keep_steps=kept),
     ]
+    if trainer.execution(batches).startswith("compiled"):
+        console.print("compiling the training step, which takes up to a minute …", highlight=False)
     with Display(f"{config.preset} seed {seed}", console) as display:
         try:
             summary = trainer.fit(

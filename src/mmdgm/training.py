@@ -6,6 +6,8 @@ the CPU to the last bit.
 """
 
 import logging
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +29,8 @@ from mmdgm.settings import setting
 from mmdgm.steps import Execution, Objective, Stepper, fill_optimizer, reset_optimizer
 
 logger = logging.getLogger("mmdgm")
+# steps after which the start, up to a minute on a GPU, has been made up for
+COMPILING_PAYS = {"cuda": 25_000, "cpu": 10_000}
 COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
     # random draws as in eager mode and in its order, so that a seed means the same
     "fallback_random": True,
@@ -63,7 +67,7 @@ class Training:
         "auto", "number format of the computation; auto: bf16-mixed on a GPU, else 32-true"
     )
     execution: Literal["auto", "plain", "compiled", "captured", "compiled+captured"] = setting(
-        "auto", "how a step is executed; auto: compiled and captured in a CUDA graph on a GPU, else plain"
+        "auto", "how a step is executed; auto: captured in a CUDA graph on a GPU, and compiled where that pays"
     )
     log_every: int = setting(100, "steps between log lines", least=1)
     checkpoint_seconds: float = setting(
@@ -145,23 +149,43 @@ class Trainer:
     All calls of `fit` share one compilation and one capture: give every seed the same trainer.
     """
 
-    def __init__(self, model: VAE, settings: Training, *, device: str = "auto", fabric: Fabric | None = None):
-        self.settings, self.model = settings, model
+    def __init__(
+        self,
+        model: VAE,
+        settings: Training,
+        *,
+        device: str = "auto",
+        fabric: Fabric | None = None,
+        runs: int = 1,  # calls of `fit` to come: compiling pays when there is much to do
+    ):
+        self.settings, self.model, self.runs = settings, model, runs
         self.fabric = fabric or make_fabric(device, precision=settings.precision)
         model.to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._objective = Objective(model)
         self._modules: dict[bool, nn.Module] = {}  # set up by fabric; by whether they are compiled
         self._steppers: dict[str, Stepper] = {}  # by stage
-        self._executions = executions(settings.execution, self.fabric)
+        self._failed: set[Execution] = set()
 
     @property
     def device(self) -> torch.device:
         return self.fabric.device
 
-    @property
-    def execution(self) -> Execution:
-        """How steps are executed; until the first has been prepared, how they are meant to be."""
-        return self._executions[0]
+    def execution(self, batches: Batches) -> Execution:
+        """How steps are executed: as the settings say, or what pays; less, where that has failed."""
+        alone, on_gpu = self.fabric.world_size == 1, self.device.type == "cuda"
+        wanted = self.settings.execution
+        if wanted == "auto":
+            steps = self.runs * batches.steps_per_epoch * sum(stage.epochs for stage in self.settings.stages())
+            if on_gpu:
+                wanted = "compiled+captured" if steps >= COMPILING_PAYS["cuda"] else "captured"
+            else:
+                wanted = "compiled" if steps >= COMPILING_PAYS["cpu"] and compiles_well(self.model) else "plain"
+            wanted = wanted if alone else "plain"
+        if wanted in ("captured", "compiled+captured") and not (on_gpu and alone):
+            raise InputError(f"execution={wanted}: steps are captured on a single GPU only; use auto")
+        while wanted in self._failed:
+            wanted = "captured" if wanted == "compiled+captured" else "plain"
+        return wanted
 
     def fit(
         self,
@@ -192,19 +216,18 @@ class Trainer:
             return stepper
         self._steppers.pop(stage.name, None)
         while True:
-            execution = self._executions[0]
+            execution = self.execution(batches)
             try:
-                stepper = self._steppers[stage.name] = self._prepare(execution, stage, batches)
-                return stepper
+                self._steppers[stage.name] = self._prepare(execution, stage, batches)
+                return self._steppers[stage.name]
             except InputError:
                 raise
             except Exception as error:
-                if len(self._executions) == 1:
+                if execution == "plain":
                     raise
-                self._executions.pop(0)
-                logger.warning(
-                    "mmdgm: a %s step failed (%s); going on %s", execution, one_line(error), self.execution
-                )
+                self._failed.add(execution)
+                reason, instead = one_line(error), self.execution(batches)
+                logger.warning("mmdgm: a %s step failed (%s); going on %s", execution, reason, instead)
                 logger.debug("the failure in full", exc_info=error)
 
     def _prepare(self, execution: Execution, stage: Stage, batches: Batches) -> Stepper:
@@ -249,22 +272,10 @@ def one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-FALLBACKS: dict[Execution, list[Execution]] = {
-    "compiled+captured": ["captured", "plain"],
-    "captured": ["plain"],
-    "compiled": ["plain"],
-    "plain": [],
-}
-
-
-def executions(wanted: Literal["auto"] | Execution, fabric: Fabric) -> list[Execution]:
-    """How steps are to be executed, and what to fall back to."""
-    can_capture = fabric.device.type == "cuda" and fabric.world_size == 1
-    if wanted == "auto":
-        wanted = "compiled+captured" if can_capture else "plain"
-    if wanted in ("captured", "compiled+captured") and not can_capture:
-        raise InputError(f"execution={wanted}: steps are captured on a single GPU only; use auto")
-    return [wanted, *FALLBACKS[wanted]]
+def compiles_well(model: nn.Module) -> bool:
+    """Whether compiling makes its steps faster on a CPU: those of MLPs by a tenth, those of conv nets slower."""
+    has_compiler = any(map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++")))
+    return has_compiler and not any(isinstance(part, nn.Conv2d) for part in model.modules())
 
 
 class _Run:
@@ -305,7 +316,7 @@ class _Run:
             seconds=seconds,
             images_per_second=steps * self.batches.rows_per_step / max(seconds, 1e-9),
             start_seconds=self.at.start_seconds,
-            execution=self.trainer.execution,
+            execution=self.trainer.execution(self.batches),
         )
 
     def run_stage(self) -> None:

@@ -62,7 +62,7 @@ class Steps:
 
     @property
     def execution(self) -> Execution:
-        return self.trainer.execution
+        return self.trainer.execution(self.batches)
 
     def take(self, steps: int) -> dict[str, float]:
         return self.stepper.run(self.batches, range(steps), [LEARNING_RATE] * steps)
