@@ -84,10 +84,14 @@ def test_label_maps_of_a_valid_convolution_cost_one_number_per_channel():
 def test_label_maps_are_the_same_in_the_form_for_the_compiler(monkeypatch, unpooled):
     torch.manual_seed(0)
     maps = Conv(3, 5, 3, size=(6, 7), unpool=unpooled, n_classes=CLASSES).label_maps
-    kernels = torch.randn(8, 45)
-    plain = maps(kernels)
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    torch.testing.assert_close(maps(kernels), plain)
+    kernels, weighting = torch.randn(8, 45, requires_grad=True), None
+    results = []
+    for compiling in (False, True):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda compiling=compiling: compiling)
+        added = maps(kernels)
+        weighting = torch.randn_like(added) if weighting is None else weighting
+        results.append((added, *torch.autograd.grad((added * weighting).sum(), kernels)))
+    torch.testing.assert_close(*results)
 
 
 def test_kernels_of_several_layers_are_those_of_each():

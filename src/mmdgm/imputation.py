@@ -1,16 +1,20 @@
 """The iterative inference of missing values with a trained model (paper §4.2.3)."""
 
+import logging
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from mmdgm.corruption import Mask
 from mmdgm.devices import capture
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, one_line
 from mmdgm.evaluation import BATCH, inference
 from mmdgm.models import VAE
 
 Values = NDArray[np.float32]
+logger = logging.getLogger("mmdgm")
 
 
 def impute(model: VAE, x: Values, missing: Mask, *, rounds: int = 100, seed: int = 0) -> Values:
@@ -45,7 +49,14 @@ class _RoundsOfABatch:
         self.model = model
         self.current, self.observed = (torch.zeros(size, *shape, device=device) for _ in range(2))
         self.hole = torch.zeros(size, *shape, dtype=torch.bool, device=device)
-        self.round = capture(self._round).replay if device.type == "cuda" else self._round
+        self.round: Callable[[], None] = self._round
+        if device.type == "cuda":
+            try:
+                self.round = capture(self._round).replay
+            except RuntimeError as error:
+                logger.warning(
+                    "mmdgm: a round of imputation cannot be captured (%s); going on plain", one_line(error)
+                )
 
     def _round(self) -> None:
         self.current.copy_(torch.where(self.hole, self.model.reconstruct(self.current), self.observed))

@@ -15,7 +15,7 @@ Which form is used where was measured: docs/performance.md.
 
 import functools
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -117,6 +117,25 @@ def single_channel_conv(x: Tensor, weight: Tensor, bias: Tensor | None, *, paddi
     return linear(patches.flatten(3), kernels, bias).permute(0, 3, 1, 2)
 
 
+class _TapsForCompiler(torch.autograd.Function):
+    """taps `(H·W, k²)` @ kernels `(rows, k², out)`, in the form that a GPU is fastest with when compiled.
+
+    Forward term by term, which the compiler fuses with what follows: the maps never lie in memory. Backward one
+    product: as sums, k² of them over each image, it took longer than all else that labels cost.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, taps: Tensor, by_tap: Tensor) -> Tensor:
+        ctx.save_for_backward(taps)
+        terms = [taps[:, t, None] * by_tap[:, t, None] for t in range(by_tap.shape[1])]
+        return functools.reduce(torch.add, terms).to(by_tap.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        (taps,) = ctx.saved_tensors
+        return None, taps.T.to(gradients[0].dtype) @ gradients[0]
+
+
 class LabelMaps(nn.Module):
     """What one-hot label maps among a convolution's inputs add to its output.
 
@@ -140,10 +159,12 @@ class LabelMaps(nn.Module):
         """Kernels `(rows, k²·out)` of the rows' labels to maps `(rows, out, H, W)` or `(rows, out, 1, 1)`."""
         rows = len(kernels)
         by_tap = kernels.reshape(rows, -1, self.out_channels)
-        if torch.compiler.is_compiling():
-            # term by term, so that the compiler fuses it with what follows: no maps in memory
-            terms = (self.taps[:, t, None] * by_tap[:, t, None] for t in range(by_tap.shape[1]))
-            maps = functools.reduce(torch.add, terms).to(kernels.dtype)
+        if len(self.taps) == 1:
+            maps = (self.taps[0, :, None] * by_tap).sum(dim=1).to(kernels.dtype)
+        elif self.out_channels == 1:
+            maps = kernels @ self.taps.T
+        elif torch.compiler.is_compiling():
+            maps = _TapsForCompiler.apply(self.taps, by_tap)
         else:
             maps = self.taps @ by_tap
         return maps.reshape(rows, *self.size, self.out_channels).permute(0, 3, 1, 2)

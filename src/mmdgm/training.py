@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from mmdgm.batches import Batches
 from mmdgm.devices import make_fabric
-from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.errors import InputError, TrainingStopped, one_line
 from mmdgm.models import VAE
 from mmdgm.persistence import read_metadata, read_tensors, write_tensors
 from mmdgm.schedules import Schedule, ScheduleName
@@ -264,12 +264,6 @@ class Trainer:
         of_group = [{"params": parameters, "weight_decay": decay} for decay, parameters in groups.items()]
         optimizer = torch.optim.Adam(of_group, lr=rate, fused=True, capturable=self.device.type == "cuda")
         return cast(torch.optim.Optimizer, self.fabric.setup_optimizers(optimizer))
-
-
-def one_line(error: Exception) -> str:
-    """What went wrong: the kind of error and the first line of its message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def compiles_well(model: nn.Module) -> bool:

@@ -144,7 +144,7 @@ class MaxMarginConditionalVAE(VAE):
     def reconstruct(self, x: Tensor) -> Tensor:
         """The decoder's mean at one draw of z ~ q(z|x, ŷ), ŷ predicted."""
         labels = self._predicted(x)
-        return self.decode(self.encoder(x, labels).qz.sample(), labels).mean
+        return self.decode(self.encoder(x, labels).qz.rsample(), labels).mean
 
     @torch.no_grad()
     def generate(self, z: Tensor, y: Tensor | None = None) -> Tensor:

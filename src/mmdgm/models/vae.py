@@ -108,7 +108,7 @@ class VAE(nn.Module):
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
         """The decoder's mean at one draw of z ~ q(z|x)."""
-        return self.decode(self.encoder(x).qz.sample()).mean
+        return self.decode(self.encoder(x).qz.rsample()).mean
 
     @torch.no_grad()
     def generate(self, z: Tensor) -> Tensor:
