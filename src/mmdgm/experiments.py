@@ -176,7 +176,7 @@ def _train_run(
         MetricsFile(folder.metrics, keep_steps=kept),
         tensorboard(folder.path / "tensorboard", keep_steps=kept),
     ]
-    if trainer.execution(batches).startswith("compiled"):
+    if trainer.compiles_next(batches):
         console.print("compiling the training step, which takes up to a minute …", highlight=False)
     with Display(f"{config.preset} seed {seed}", console) as display:
         try:

@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -187,6 +188,10 @@ class Trainer:
             wanted = "captured" if wanted == "compiled+captured" else "plain"
         return wanted
 
+    def compiles_next(self, batches: Batches) -> bool:
+        """Whether the next `fit` begins with a compilation."""
+        return not self._steppers and self.execution(batches).startswith("compiled")
+
     def fit(
         self,
         batches: Batches,
@@ -249,7 +254,10 @@ class Trainer:
         if execution != "plain":
             state = {name: value.clone() for name, value in self.model.state_dict().items()}
             try:
-                stepper.warm_up(batches)
+                with warnings.catch_warnings():
+                    # float32 means float32 here: faster formats are a setting
+                    warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
+                    stepper.warm_up(batches)
             finally:
                 self.model.load_state_dict(state)
             reset_optimizer(stepper.optimizer)
