@@ -447,7 +447,9 @@ def test_mlp_vae_is_compared_with_every_peer(tmp_path):
     assert factories["bf16-compiled"].args[1:] == ("cpu", "bf16-mixed", "compiled")
     np.testing.assert_array_equal(factories["fp32"].args[0], bench.pixels[:500])
     np.testing.assert_array_equal(factories["pyro"].args[1], bench.pixels[:500])  # the same for all
-    assert asked == [("bound", (1000, 784), True, True)] * 5
+    assert asked == [("bound", (600, 784), True, True)] * 5  # all that is left of 1,100
+    for sizes in (suite.Sizes(), suite.CPU_SIZES):
+        assert sizes.images - sizes.mlp_epoch == suite.HELD_OUT
     assert bench.report.measurements == {
         **{f"train/mlp-vae/{name}": {"value": rate, "unit": "images/s"} for name, rate in speed.items()},
         **{

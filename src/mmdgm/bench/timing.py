@@ -55,15 +55,18 @@ def rates(turns: Mapping[str, Turn], *, rounds: int) -> dict[str, float]:
 class Remote:
     """A contender in a process of its own, as its users run it: with its own allocator, threads and seeds."""
 
-    def __init__(self, connection: Connection):
-        self._connection = connection
+    def __init__(self, name: str, connection: Connection):
+        self.name, self._connection = name, connection
 
     def ask(self, *question: Any) -> Any:
         self._connection.send(question)
         return self.answer()
 
     def answer(self) -> Any:
-        value = self._connection.recv()
+        try:
+            value = self._connection.recv()
+        except EOFError:
+            raise RuntimeError(f"the process of {self.name} has died") from None
         if isinstance(value, BaseException):
             raise value
         return value
@@ -81,23 +84,24 @@ def remotes(factories: Mapping[str, Callable[[], Contender]]) -> Iterator[dict[s
     context = mp.get_context("spawn")
     started: dict[str, Remote] = {}
     processes = []
-    for name, factory in factories.items():
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, factory), daemon=True)
-        process.start()
-        theirs.close()
-        processes.append(process)
-        started[name] = Remote(ours)
     try:
+        for name, factory in factories.items():
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, factory), daemon=True)
+            process.start()
+            theirs.close()
+            processes.append(process)
+            started[name] = Remote(name, ours)
         for remote in started.values():
             remote.answer()  # it is ready
         yield started
     finally:
-        for remote, process in zip(started.values(), processes, strict=True):
-            with contextlib.suppress(OSError):
-                remote.end()
+        for remote in started.values():
+            remote.end()
+        for process in processes:
             process.join(timeout=10)
             process.terminate()
+            process.join()
 
 
 def _serve(connection: Connection, factory: Callable[[], Contender]) -> None:
@@ -109,7 +113,8 @@ def _serve(connection: Connection, factory: Callable[[], Contender]) -> None:
             answer = getattr(contender, question)(*arguments)
             synchronise()
             connection.send(answer)
-    except EOFError:
+    except (EOFError, BrokenPipeError):  # nobody asks any more
         pass
     except Exception as error:
-        connection.send(RuntimeError(f"{type(error).__name__}: {error}"))
+        with contextlib.suppress(OSError):
+            connection.send(RuntimeError(f"{type(error).__name__}: {error}"))
