@@ -30,6 +30,7 @@ ORDER = [
     "persistence",
     "schedules",
     "devices",
+    "optimizer",
     "steps",
     "training",
     "progress",

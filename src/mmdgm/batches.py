@@ -21,6 +21,10 @@ class Batch(NamedTuple):
     y: Tensor  # (labeled rows,) int64
     x_unlabeled: Tensor  # (unlabeled rows, channels, height, width)
 
+    def images(self) -> Tensor:
+        """All rows, the labeled ones first."""
+        return torch.cat([self.x, self.x_unlabeled]) if len(self.x_unlabeled) else self.x
+
 
 class Store(NamedTuple):
     """All images and labels, on the device."""

@@ -9,7 +9,6 @@ All run the same code and draw the same noise: what differs is rounding. Row num
 lie on the device, so nothing is read back between the steps of an interval.
 """
 
-from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Literal, cast
 
@@ -21,6 +20,7 @@ from mmdgm.batches import Batches, Rows, Store, gather
 from mmdgm.devices import capture
 from mmdgm.models import VAE
 from mmdgm.models.vae import Terms
+from mmdgm.optimizer import FusedAdam
 from mmdgm.ranks import mean_over_ranks
 
 Execution = Literal["plain", "compiled", "captured", "compiled+captured"]
@@ -54,8 +54,8 @@ class Stepper:
     def __init__(
         self,
         fabric: Fabric,
-        module: nn.Module,  # an Objective, set up by fabric
-        optimizer: torch.optim.Optimizer,
+        module: nn.Module,  # an Objective, perhaps compiled or in DDP
+        optimizer: FusedAdam,
         rate: Tensor,  # the optimizer's learning rate
         batches: Batches,
         *,
@@ -128,8 +128,10 @@ class Stepper:
             self.sums.zero_()
 
     def _step(self) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
-        terms = self.module(self.store, Rows(*(table[self.position].squeeze(0) for table in self.rows)))
+        self.optimizer.zero_grad()
+        rows = Rows(*(table[self.position].squeeze(0) for table in self.rows))
+        with self.fabric.autocast():
+            terms = self.module(self.store, rows)
         self.fabric.backward(terms.loss)
         self.rate.copy_(self.rates[self.position].squeeze(0))
         self.optimizer.step()
@@ -137,25 +139,3 @@ class Stepper:
             self.names, self.sums = terms._fields, torch.zeros(len(terms), device=self.fabric.device)
         self.sums += torch.stack([term.detach() for term in terms])
         self.position += 1
-
-
-def reset_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    """Forget all moments, in place: a graph goes on using the same memory."""
-    for state in optimizer.state.values():
-        for value in state.values():
-            value.zero_()
-
-
-def fill_optimizer(
-    optimizer: torch.optim.Optimizer, parameters: Mapping[str, nn.Parameter], saved: Mapping[str, Tensor]
-) -> None:
-    """Take over saved moments, named `parameter/kind`, in place where there are some already."""
-    for key, value in saved.items():
-        name, _, kind = key.rpartition("/")
-        parameter = parameters[name]
-        state = optimizer.state[parameter]
-        if kind not in state:
-            # fused Adam walks through memory: moments must lie as the (channels-last) parameter does
-            like = parameter if value.shape == parameter.shape else value.to(parameter.device)
-            state[kind] = torch.empty_like(like)
-        state[kind].copy_(value)

@@ -80,7 +80,7 @@ class MaxMarginConditionalVAE(VAE):
 
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         n = len(batch.x)
-        x = torch.cat([batch.x, batch.x_unlabeled])
+        x = batch.images()
         # one pass: labeled and unlabeled rows share batch statistics
         scores = at_least_float32(self.classifier(x))
         scores_unlabeled = scores[n:]

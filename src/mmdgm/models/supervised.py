@@ -62,7 +62,7 @@ class MaxMarginVAE(VAE):
         self.C, self.margin, self.prior_variance = C, margin, prior_variance
 
     def forward(self, batch: Batch) -> MaxMarginVAETerms:
-        x = torch.cat([batch.x, batch.x_unlabeled])
+        x = batch.images()
         encoding = self.encoder(x)
         bound = self.bound(x, encoding)
         scores = self._scores(encoding)[: len(batch.x)]

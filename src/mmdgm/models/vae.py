@@ -74,7 +74,7 @@ class VAE(nn.Module):
 
     def forward(self, batch: Batch) -> Terms:
         """The objective −mean ELBO over all rows, labeled or not."""
-        x = torch.cat([batch.x, batch.x_unlabeled])
+        x = batch.images()
         bound = self.bound(x, self.encoder(x))
         return VAETerms(loss=-bound.elbo.mean(), elbo=bound.elbo, kl=bound.kl)
 
@@ -82,13 +82,16 @@ class VAE(nn.Module):
         """Monte Carlo likelihood over L draws of z, analytic KL."""
         qz = encoding.qz
         z = qz.rsample((self.samples,))
-        repeated = None if labels is None else labels.repeat(self.samples, 1)
+        repeated = None if labels is None else self._for_each_draw(labels)
         px = self.decode(z.flatten(0, 1), repeated)
-        x_repeated = x.repeat(self.samples, *[1] * (x.ndim - 1))
-        pixels: Tensor = px.log_prob(x_repeated)
+        pixels: Tensor = px.log_prob(self._for_each_draw(x))
         log_likelihood = pixels.flatten(1).sum(1).reshape(self.samples, -1).mean(0)
         kl = kl_divergence(qz, self.prior(qz)).sum(1)
         return Bound(log_likelihood, kl)
+
+    def _for_each_draw(self, rows: Tensor) -> Tensor:
+        """Rows as often as there are draws of z; a single time without a copy."""
+        return rows.expand(self.samples, *rows.shape).flatten(0, 1)
 
     def prior(self, qz: Normal) -> Normal:
         """p(z) = N(0, I), of the shape of q."""
