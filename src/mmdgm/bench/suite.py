@@ -71,6 +71,7 @@ class Sizes:
 
 CPU_SIZES = Sizes(
     images=11_000,
+    rounds=9,
     labeled=20,
     unlabeled=100,
     conv_batch=100,
@@ -99,9 +100,9 @@ class Report:
     def value(self, name: str) -> float:
         return float(self.measurements[name]["value"])
 
-    def ratio(self, name: str, ours: float, theirs: float) -> None:
-        """Of two rates: work per second."""
-        self.ratios[name] = float(f"{ours / theirs:.4g}")
+    def ratio(self, name: str, value: float) -> None:
+        """Of our rate, work per second, to another."""
+        self.ratios[name] = float(f"{value:.4g}")
 
 
 class Bench:
@@ -194,8 +195,8 @@ class Bench:
             self.report.add(f"train/mlp-vae/{name}", value, "images/s")
             self.report.add(f"bound/mlp-vae/{name}", bounds[name], f"nats after {self.sizes.rounds + 1} epochs")
         for peer in peers.available():
-            for name in found.keys() - set(peers.available()):
-                self.report.ratio(f"mlp-vae/{name}/{peer}", found[name], found[peer])
+            for name in (name for name in found if name not in peers.available()):
+                self.report.ratio(f"mlp-vae/{name}/{peer}", found.ratio(name, peer))
 
     def training(self) -> None:
         """Images a second of the models' own training steps, and the share of the ceiling that they reach."""
@@ -257,7 +258,8 @@ class Bench:
             self.add_training("conv-mmcva", name, value, s.labeled + s.unlabeled)
         for name in batches:
             for precision in self.precisions:
-                self.report.ratio(f"conv-mmcva/{SHORT[precision]}/{name}", found[SHORT[precision]], found[name])
+                short = SHORT[precision]
+                self.report.ratio(f"conv-mmcva/{short}/{name}", found.ratio(short, name))
 
     def classes(self) -> None:
         """Time of a step against the number of classes, beside a step that marginalises over them."""
@@ -294,10 +296,11 @@ class Bench:
             batch_rows = rows if name.startswith("m2") else s.labeled + s.unlabeled
             self.report.add(f"classes/{name}", 1e3 * batch_rows / value, f"ms a step of {batch_rows} rows")
         for kind in ("ours", "m2"):
-            growth = found[f"{kind}-10"] / found[f"{kind}-1000"]
+            ours = kind == "ours"
+            growth = found.ratio("ours-10", "ours-1000") if ours else found["m2-10"] / found["m2-1000"]
             self.report.add(f"classes/{kind}-growth", growth, "times the step at 10 classes, at 1,000")
         for k in counts:
-            self.report.ratio(f"classes/{k}/marginalising", found[f"ours-{k}"], found[f"m2-{k}"])
+            self.report.ratio(f"classes/{k}/marginalising", found[f"ours-{k}"] / found[f"m2-{k}"])
 
     def inference(self) -> None:
         """Images a second of a trained model's uses."""

@@ -41,15 +41,28 @@ def rate(turn: Turn) -> float:
     return work / (time.perf_counter() - started)
 
 
-def rates(turns: Mapping[str, Turn], *, rounds: int) -> dict[str, float]:
-    """The median rate of each contender; a first turn of each, to warm up, does not count."""
+class Rates(dict[str, float]):
+    """The median rate of each contender, and how they compare."""
+
+    def __init__(self, by_round: Mapping[str, list[float]]):
+        super().__init__({name: statistics.median(values) for name, values in by_round.items()})
+        self.by_round = by_round
+
+    def ratio(self, ours: str, theirs: str) -> float:
+        """The median over rounds of the quotient in one round: what slows a round down slows both."""
+        pairs = zip(self.by_round[ours], self.by_round[theirs], strict=True)
+        return statistics.median(one / other for one, other in pairs)
+
+
+def rates(turns: Mapping[str, Turn], *, rounds: int) -> Rates:
+    """Let contenders take turns; a first turn of each, to warm up, does not count."""
     found: dict[str, list[float]] = {name: [] for name in turns}
     for counted in [False] + [True] * rounds:
         for name, turn in turns.items():
             value = rate(turn)
             if counted:
                 found[name].append(value)
-    return {name: statistics.median(values) for name, values in found.items()}
+    return Rates(found)
 
 
 class Remote:
