@@ -14,7 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmdgm import datasets
-from mmdgm.bench import peers, suite, timing
+from mmdgm.bench import peers, suite, timing, workloads
 from mmdgm.bench.suite import Bench, Report, Sizes
 from mmdgm.bench.workloads import (
     SHAPE,
@@ -344,6 +344,7 @@ def test_every_figure_is_there(measured):
     units = {f"ceiling/{kind}/{p}": "GFLOP/s" for kind in ("matrix-product", "convolution") for p in BOTH}
     for model in ("mmva", "conv-mmva", "conv-mmcva"):
         units[f"flops/{model}"] = "GFLOP a step"
+        units[f"bytes/{model}"] = "MB a plain float32 step"
         for p in BOTH:
             units[f"train/{model}/{p}"] = "images/s"
             units[f"step/{model}/{p}"] = "ms"
@@ -536,3 +537,12 @@ def test_bench_has_help_with_an_example_and_knows_its_devices(mmdgm, ran):
     code, _, err = mmdgm("bench", "--device", "tpu")
     assert (code, err) == (2, "mmdgm: --device tpu: use auto, cpu or cuda\n")
     assert ran == []
+
+
+def test_bytes_are_what_operations_read_and_write():
+    a, b = torch.rand(10, 20), torch.rand(20, 30)
+    with workloads._BytesCounter() as counter:
+        product = a.t().contiguous().t() @ b  # a copy of a, and the product
+        product.t().add_(1.0)  # in place: read and written
+    copy, multiply, add = 2 * 200, 200 + 600 + 300, 2 * 300
+    assert counter.bytes == 4 * (copy + multiply + add)

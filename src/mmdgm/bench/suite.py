@@ -214,6 +214,7 @@ class Bench:
                 steps = self.steps(config.model, training, binarised=config.data.binarised)
                 turns[SHORT[precision]] = self.turns[name, precision] = steps.turn
             self.report.add(f"flops/{name}", steps.flops() / 1e9, "GFLOP a step")
+            self.report.add(f"bytes/{name}", steps.bytes() / 1e6, "MB a plain float32 step")
             for short, value in rates(turns, rounds=s.rounds).items():
                 self.add_training(name, short, value, steps.rows)
             self.report.about.setdefault("execution", {})[name] = steps.execution

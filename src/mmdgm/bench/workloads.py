@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmdgm import datasets
@@ -73,13 +75,36 @@ class Steps:
 
     def flops(self) -> float:
         """Of the products and convolutions of one step, forward and backward."""
+        with FlopCounterMode(display=False) as counter:
+            self._gradients()
+        return float(counter.get_total_flops())
+
+    def bytes(self) -> float:
+        """That the operations of one plain step in float32 read and write, forward and backward."""
+        with _BytesCounter() as counter:
+            self._gradients()
+        return float(counter.bytes)
+
+    def _gradients(self) -> None:
         objective = Objective(self.trainer.model)
         objective.reads(self.batches)
         labeled, unlabeled = self.batches.rows(range(1))
-        with FlopCounterMode(display=False) as counter:
-            objective(self.batches.store, Rows(labeled[0], unlabeled[0])).loss.backward()
+        objective(self.batches.store, Rows(labeled[0], unlabeled[0])).loss.backward()
         self.trainer.model.zero_grad(set_to_none=True)
-        return float(counter.get_total_flops())
+
+
+class _BytesCounter(TorchDispatchMode):
+    """Adds up the sizes of what operations take and return; views of memory are free."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+        if not is_view:
+            tensors = [leaf for leaf in tree_leaves((args, kwargs, out)) if isinstance(leaf, Tensor)]
+            self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return out
 
 
 class OurMLP:
