@@ -6,11 +6,20 @@ import pytest
 import torch
 
 from mmdgm import datasets
-from mmdgm.batches import Batches
+from mmdgm.batches import Batches, Rows
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.persistence import read_tensors
-from mmdgm.training import PretrainedTraining, SemiSupervisedTraining, Trainer, Training, replaced_attributes
+from mmdgm.presets import PRESETS, find_preset
+from mmdgm.steps import Objective
+from mmdgm.training import (
+    PretrainedTraining,
+    SemiSupervisedTraining,
+    Trainer,
+    Training,
+    compiles_well,
+    replaced_attributes,
+)
 
 MMVA = MaxMarginVAEConfig(network="mlp", hidden=(16, 16), z=4, features="hidden", C=15.0, margin=3.0)
 MMCVA = MaxMarginConditionalVAEConfig(z=4, straight_through=1e-3)
@@ -242,3 +251,64 @@ def test_compiled_seeds_share_one_compilation_and_follow_the_plain_run():
     assert graphs >= 1
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs
     assert [r.metrics["loss"] for r in compiled] == pytest.approx([r.metrics["loss"] for r in plain], rel=1e-4)
+
+
+def test_auto_executes_as_pays():
+    batches = digits(unlabeled=False)
+    long = dataclasses.replace(TWO_STAGES, epochs=2000)
+    execution = {
+        (name, epochs): Trainer(build(config), training, device="cpu", runs=runs).execution(batches)
+        for name, config in (("mlp", MMVA), ("conv", MMCVA))
+        for epochs, training, runs in (("short", TWO_STAGES, 1), ("long", long, 1), ("many", TWO_STAGES, 400))
+    }
+    compiled = "compiled" if compiles_well(build(MMVA)) else "plain"  # without a C++ compiler there is no choice
+    assert execution == {
+        ("mlp", "short"): "plain",
+        ("mlp", "long"): compiled,
+        ("mlp", "many"): compiled,
+        ("conv", "short"): "plain",
+        ("conv", "long"): "plain",
+        ("conv", "many"): "plain",
+    }
+
+
+def test_capturing_is_refused_without_a_gpu():
+    training = dataclasses.replace(TWO_STAGES, execution="captured")
+    with pytest.raises(InputError, match="steps are captured on a single GPU only; use auto"):
+        fit(MMVA, training)
+
+
+def test_a_failed_compilation_falls_back_with_one_line(monkeypatch, caplog):
+    def broken(*args, **options):
+        raise RuntimeError("no compiler\nand much more")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    model, summary = fit(MMVA, dataclasses.replace(TWO_STAGES, execution="compiled"))
+    assert summary.execution == "plain"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "mmdgm: a compiled step failed (RuntimeError: no compiler); going on plain"
+    ]
+    assert_same_weights(model, fit(MMVA, TWO_STAGES)[0])
+
+
+@pytest.mark.parametrize("preset", [preset.name for preset in PRESETS])
+def test_every_preset_compiles_in_one_graph(preset):
+    config = find_preset(preset).config
+    shape = datasets.load("digits").shape if config.data.dataset == "digits" else (1, 28, 28)
+    x = torch.randint(0, 16, (20, *shape), dtype=torch.uint8)
+    unlabeled = isinstance(config.training, SemiSupervisedTraining)
+    batches = Batches(
+        x,
+        torch.arange(20) % 10,
+        x if unlabeled else x[:0],
+        scale=16.0,
+        labeled_batch=10,
+        unlabeled_batch=10 if unlabeled else 0,
+        seed=0,
+        binarised=config.data.binarised,
+    )
+    objective = Objective(config.model.build(shape, n_classes=10, n_rows=20))
+    objective.reads(batches)
+    labeled, others = batches.rows(range(1))
+    compiled = torch.compile(objective, backend="eager", fullgraph=True)  # raises where the graph breaks
+    assert compiled(batches.store, Rows(labeled[0], others[0])).loss.isfinite()

@@ -150,11 +150,11 @@ DIGITS_MMCVA_50 = Config(
 
 PRESETS = (
     Preset(config=DIGITS_MMCVA_50, model_name="Conv-MMCVA", paper="–", time="–; 40 s"),
-    Preset(config=MNIST_VA, model_name="VA", paper="–", time="9 min; 90 min"),
-    Preset(config=MNIST_MMVA, model_name="MMVA", paper="0.90 %", time="25 min; 100 min"),
-    Preset(config=MNIST_CONV_VA, model_name="Conv-VA", paper="bound −93.17", time="3 min; 4 h"),
-    Preset(config=MNIST_CONV_MMVA, model_name="Conv-MMVA", paper="0.45 %, bound −99.62", time="3 min; 4 h"),
-    Preset(config=MNIST_MMCVA_100, model_name="Conv-MMCVA", paper="1.24 ± 0.54 %", time="2 min; 4 h"),
-    Preset(config=MNIST_MMCVA_1000, model_name="Conv-MMCVA", paper="0.54 ± 0.04 %", time="2 min; 4 h"),
-    Preset(config=MNIST_MMCVA_ALL, model_name="Conv-MMCVA", paper="0.31 %", time="2 min; 4 h"),
+    Preset(config=MNIST_VA, model_name="VA", paper="–", time="1 min; 1 h"),
+    Preset(config=MNIST_MMVA, model_name="MMVA", paper="0.90 %", time="2 min; 70 min"),
+    Preset(config=MNIST_CONV_VA, model_name="Conv-VA", paper="bound −93.17", time="1 min; 2 h"),
+    Preset(config=MNIST_CONV_MMVA, model_name="Conv-MMVA", paper="0.45 %, bound −99.62", time="1 min; 2 h"),
+    Preset(config=MNIST_MMCVA_100, model_name="Conv-MMCVA", paper="1.24 ± 0.54 %", time="1 min; 2 h"),
+    Preset(config=MNIST_MMCVA_1000, model_name="Conv-MMCVA", paper="0.54 ± 0.04 %", time="1 min; 2 h"),
+    Preset(config=MNIST_MMCVA_ALL, model_name="Conv-MMCVA", paper="0.31 %", time="1 min; 2 h"),
 )
