@@ -54,6 +54,7 @@ def test_the_command_trains_on_two_processes_and_writes_once(tmp_path):
     done = run(*command, "--set", "batch=25", "--run-dir", str(tmp_path / "other"), "--devices", "2")
     assert done.returncode == 2
     assert done.stderr.count("cannot be shared out") == 1
+    assert not (tmp_path / "other").exists()
 
 
 def test_shares_of_the_ranks_are_the_batch():

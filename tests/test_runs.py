@@ -219,3 +219,9 @@ def test_killed_and_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(t
     results = [json.loads((folder / "result.json").read_text()) for folder in (whole, broken)]
     assert results[0]["error_percent"] == results[1]["error_percent"]
     assert results[0]["elbo"] == results[1]["elbo"]
+
+
+def test_settings_that_cannot_run_leave_nothing_behind(tmp_path, quiet):
+    with pytest.raises(InputError, match="single GPU only"):
+        train(tmp_path / "run", "execution=captured", console=quiet)
+    assert not (tmp_path / "run").exists()

@@ -63,6 +63,7 @@ def train_runs(
         else:
             trainer.model.load_state_dict(model.state_dict())
         batches = _batches(config, seed, dataset, rows, trainer.device)
+        trainer.check(batches)
         try:
             with _claimed_by_first_rank(fabric, folder.path):
                 result = _train_run(

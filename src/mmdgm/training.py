@@ -189,6 +189,13 @@ class Trainer:
             wanted = "captured" if wanted == "compiled+captured" else "plain"
         return wanted
 
+    def check(self, batches: Batches) -> None:
+        """Refuse what cannot be trained; `fit` does, and whoever writes something first should."""
+        if not batches.steps_per_epoch:
+            raise InputError("there are no rows to train on")
+        self.execution(batches)
+        batches.rows(range(1), rank=self.fabric.global_rank, world_size=self.fabric.world_size)
+
     def compiles_next(self, batches: Batches) -> bool:
         """Whether the next `fit` begins with a compilation."""
         return not self._steppers and self.execution(batches).startswith("compiled")
@@ -202,8 +209,7 @@ class Trainer:
         on_log: Sequence[Callable[[Record], None]] = (),
     ) -> Summary:
         """Train through all stages; with `resume`, go on from the checkpoint where there is one."""
-        if not batches.steps_per_epoch:
-            raise InputError("there are no rows to train on")
+        self.check(batches)
         run = _Run(self, batches, checkpoint, on_log)
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
