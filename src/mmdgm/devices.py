@@ -51,9 +51,22 @@ def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None 
             (warm_up or function)()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        function()
+    try:
+        # torch leaves its own stream set when a capture fails; the outer context puts ours back
+        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+            function()
+    except Exception:
+        _leave_capture()
+        raise
     return graph
+
+
+def _leave_capture() -> None:
+    """Let the GPU draw random numbers again: a failed capture leaves its generator waiting for the capture's end."""
+    device = torch.cuda.current_device()
+    torch.cuda.default_generators[device].graphsafe_set_state(
+        torch.Generator(device=f"cuda:{device}").graphsafe_get_state()
+    )
 
 
 def keep_freed_memory() -> None:

@@ -238,6 +238,7 @@ class Trainer:
                 if execution == "plain":
                     raise
                 self._failed.add(execution)
+                self._steppers.clear()  # a failed capture takes the generator from the graphs before it
                 reason, instead = one_line(error), self.execution(batches)
                 logger.warning("mmdgm: a %s step failed (%s); going on %s", execution, reason, instead)
                 logger.debug("the failure in full", exc_info=error)
@@ -246,8 +247,7 @@ class Trainer:
         compiled = execution in ("compiled", "compiled+captured")
         captured = execution in ("captured", "compiled+captured")
         if compiled not in self._modules:
-            objective = torch.compile(self._objective, options=COMPILE_OPTIONS) if compiled else self._objective
-            self._modules[compiled] = cast(nn.Module, objective)
+            self._modules[compiled] = compile_objective(self._objective) if compiled else self._objective
             if self.fabric.world_size > 1:  # alone, Fabric's wrapper would only cost a tenth of a millisecond
                 self._modules[compiled] = self.fabric.setup_module(self._modules[compiled])
         rate = torch.tensor(stage.learning_rate, device=self.device)
@@ -271,6 +271,16 @@ class Trainer:
                 self.model.load_state_dict(state)
             stepper.optimizer.reset()
         return stepper
+
+
+def compile_objective(objective: Objective) -> nn.Module:
+    """An objective that is compiled when it is first called, for the shapes that it is called with.
+
+    What was compiled for other objectives is forgotten: torch counts all of them as versions of one function, and
+    after eight goes on uncompiled without a word. They are compiled again if they are called again.
+    """
+    torch.compiler.reset()
+    return cast(nn.Module, torch.compile(objective, dynamic=False, options=COMPILE_OPTIONS))
 
 
 def compiles_well(model: nn.Module) -> bool:
