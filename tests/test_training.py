@@ -292,7 +292,7 @@ def test_a_failed_compilation_falls_back_with_one_line(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("preset", [preset.name for preset in PRESETS])
-def test_every_preset_compiles_in_one_graph(preset):
+def test_every_preset_is_traced_in_one_graph_with_all_its_gradients(preset):
     torch._dynamo.reset()  # what other tests have compiled counts towards a limit
     config = find_preset(preset).config
     shape = datasets.load("digits").shape if config.data.dataset == "digits" else (1, 28, 28)
@@ -311,8 +311,17 @@ def test_every_preset_compiles_in_one_graph(preset):
     objective = Objective(config.model.build(shape, n_classes=10, n_rows=20))
     objective.reads(batches)
     labeled, others = batches.rows(range(1))
-    compiled = torch.compile(objective, backend="eager", fullgraph=True)  # raises where the graph breaks
-    assert compiled(batches.store, Rows(labeled[0], others[0])).loss.isfinite()
+    traced = torch.compile(objective, backend="eager", fullgraph=True)  # raises where the graph breaks
+    gradients = []
+    for module in (objective, traced):
+        torch.manual_seed(0)
+        loss = module(batches.store, Rows(labeled[0], others[0])).loss
+        gradients.append(torch.autograd.grad(loss, list(objective.parameters()), allow_unused=True))
+    for parameter, plain, of_traced in zip(objective.parameters(), *gradients, strict=True):
+        zero = torch.zeros_like(parameter)
+        torch.testing.assert_close(
+            zero if of_traced is None else of_traced, zero if plain is None else plain, rtol=1e-3, atol=1e-6
+        )
 
 
 @pytest.mark.slow

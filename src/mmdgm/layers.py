@@ -121,19 +121,20 @@ class _TapsForCompiler(torch.autograd.Function):
     """taps `(H·W, k²)` @ kernels `(rows, k², out)`, in the form that a GPU is fastest with when compiled.
 
     Forward term by term, which the compiler fuses with what follows: the maps never lie in memory. Backward one
-    product: as sums, k² of them over each image, it took longer than all else that labels cost.
+    product: as sums, k² of them over each image, it took longer than all else that labels cost. Both arguments
+    have one dtype: a conversion at the end of `forward`, even to the same dtype, makes torch 2.11 lose the gradient.
     """
 
     @staticmethod
     def forward(ctx: Any, taps: Tensor, by_tap: Tensor) -> Tensor:
         ctx.save_for_backward(taps)
         terms = [taps[:, t, None] * by_tap[:, t, None] for t in range(by_tap.shape[1])]
-        return functools.reduce(torch.add, terms).to(by_tap.dtype)
+        return functools.reduce(torch.add, terms)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
         (taps,) = ctx.saved_tensors
-        return None, taps.T.to(gradients[0].dtype) @ gradients[0]
+        return None, taps.T @ gradients[0]
 
 
 class LabelMaps(nn.Module):
@@ -164,7 +165,7 @@ class LabelMaps(nn.Module):
         elif self.out_channels == 1:
             maps = kernels @ self.taps.T
         elif torch.compiler.is_compiling():
-            maps = _TapsForCompiler.apply(self.taps, by_tap)
+            maps = _TapsForCompiler.apply(self.taps.to(by_tap.dtype), by_tap)
         else:
             maps = self.taps @ by_tap
         return maps.reshape(rows, *self.size, self.out_channels).permute(0, 3, 1, 2)
