@@ -62,7 +62,7 @@ def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None 
 
 
 def _leave_capture() -> None:
-    """Let the GPU draw random numbers again: a failed capture leaves its generator waiting for the capture's end."""
+    """Let the GPU draw random numbers again: after a failed capture its generator waits for the capture's end."""
     device = torch.cuda.current_device()
     torch.cuda.default_generators[device].graphsafe_set_state(
         torch.Generator(device=f"cuda:{device}").graphsafe_get_state()

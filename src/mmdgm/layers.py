@@ -122,7 +122,8 @@ class _TapsForCompiler(torch.autograd.Function):
 
     Forward term by term, which the compiler fuses with what follows: the maps never lie in memory. Backward one
     product: as sums, k² of them over each image, it took longer than all else that labels cost. Both arguments
-    have one dtype: a conversion at the end of `forward`, even to the same dtype, makes torch 2.11 lose the gradient.
+    have one dtype, since torch 2.11 loses the gradient of a `forward` that ends in a conversion, even to the same
+    dtype.
     """
 
     @staticmethod
