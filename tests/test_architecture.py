@@ -1,6 +1,7 @@
 """The house: imports point one way, and every module has its place and says what it is."""
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,12 @@ def test_imports_point_upward(name):
 @pytest.mark.parametrize("name", ORDER)
 def test_modules_say_what_they_are(name):
     assert ast.get_docstring(ast.parse(MODULES[name].read_text()))
+
+
+def test_no_large_file_is_tracked():
+    root = SOURCE.parents[1]
+    if not (root / ".git").exists():
+        pytest.skip("no checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True)
+    files = [root / name for name in listed.stdout.split("\0") if name]
+    assert not [file for file in files if file.is_file() and file.stat().st_size > 2**20]

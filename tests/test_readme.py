@@ -40,7 +40,7 @@ def test_readme_runs(tmp_path, monkeypatch, mmdgm):
 
 def test_readme_figures_are_those_of_the_result_files():
     rows = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \| (−[\d.]+) \| (\d+) \|", README, flags=re.MULTILINE)
-    assert len(rows) == 3
+    assert len(rows) == 4
     for cell, error, bound, seeds in rows:
         files = (ROOT / "results" / "mnist" / cell).glob("seed-*/result.json")
         results = [json.loads(file.read_text()) for file in files]
