@@ -51,6 +51,10 @@ ORDER = [
     "bench.timing",
     "bench.workloads",
     "bench.suite",
+    "cli.common",
+    "cli.train",
+    "cli.use",
+    "cli.bench",
     "cli",
     "__main__",
 ]

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import image_size
 from mmdgm import __version__, datasets
-from mmdgm.cli import parse_seeds
+from mmdgm.cli.train import parse_seeds
 from mmdgm.errors import InputError
 
 

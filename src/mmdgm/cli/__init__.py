@@ -1,0 +1,61 @@
+"""The command `mmdgm`: results on standard output, progress on standard error, exit code 2 for bad input."""
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+import mmdgm
+from mmdgm.cli.bench import bench
+from mmdgm.cli.common import err
+from mmdgm.cli.train import list_, train
+from mmdgm.cli.use import evaluate, impute, sample
+from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.ranks import is_first
+
+INTERRUPTED = 130
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app.command("list")(list_)
+for command in (train, evaluate, sample, impute, bench):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(mmdgm.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Max-margin deep generative models: classify with few labels, impute, and generate, with one model."""
+
+
+def main() -> None:
+    """Run the command line; known errors end with one line instead of a traceback."""
+    try:
+        code = app(sys.argv[1:] or ["--help"], prog_name="mmdgm", standalone_mode=False)
+    except InputError as error:
+        _fail(error, 2)
+    except TrainingStopped as error:
+        _fail(error, 1)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what Typer raises for a wrong option or argument
+            raise
+        _fail(f"{error.format_message()} (see --help)", 2)
+    if code == INTERRUPTED:
+        _fail("interrupted", INTERRUPTED)
+    sys.exit(code or 0)
+
+
+def _fail(message: object, code: int) -> NoReturn:
+    if is_first():
+        err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(code)

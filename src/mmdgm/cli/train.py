@@ -1,0 +1,158 @@
+"""`mmdgm list` and `mmdgm train`."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from mmdgm import experiments, runs
+from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, print_json
+from mmdgm.errors import InputError
+from mmdgm.presets import PRESETS, config_from_json, find_preset
+from mmdgm.ranks import is_first
+from mmdgm.settings import override, settings_of
+
+
+def list_(
+    preset: Annotated[str | None, typer.Argument(help="Show this preset's settings.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the presets, or the settings of one.
+
+    Example: `mmdgm list mnist-mmva`
+    """
+    if preset is None:
+        rows = [
+            {
+                "preset": p.name,
+                "dataset": p.config.data.dataset,
+                "labels": p.config.data.labels,
+                "model": p.model_name,
+                "paper": p.paper,
+                "time": p.time,
+            }
+            for p in PRESETS
+        ]
+        if as_json:
+            print_json(rows)
+            return
+        table = Table(
+            "preset",
+            "data set",
+            "labels",
+            "model",
+            "the paper's figure",
+            "on one H200; on 2 CPU cores",
+            box=None,
+        )
+        for row in rows:
+            cells = {**row, "labels": row["labels"] or "all"}
+            table.add_row(*(str(cell) for cell in cells.values()))
+        out.print(table)
+        return
+    settings = settings_of(find_preset(preset).config)
+    if as_json:
+        print_json({key: s.value for key, s in settings.items()})
+        return
+    table = Table("setting", "value", "takes", "what it is", box=None)
+    for key, s in settings.items():
+        value = ",".join(map(str, s.value)) if isinstance(s.value, tuple) else str(s.value).lower()
+        table.add_row(key, value, s.allowed, s.help)
+    out.print(table)
+
+
+def train(
+    preset: Annotated[str, typer.Argument(help="Which experiment; `mmdgm list` shows all.")],
+    run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/PRESET/seed-SEED.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=LARGEST_SEED, help="Seed of weights, labeled rows and noise [default: 0]."),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="Several seeds in one process: 0-9, or 0,3,5; run folders seed-0, seed-3, … in RUN_DIR."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN_DIR.")] = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Devices per machine: GPUs, or CPU processes [default: 1].")
+    ] = None,
+    num_nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Machines; start the command on each, with NODE_RANK and MASTER_ADDR set."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a preset, and leave model, figures and result.json in a run folder.
+
+    Example: `mmdgm train mnist-mmva --run-dir runs/mmva --set epochs=10 --set pretrain_epochs=0`
+    """
+    if seed is not None and seeds is not None:
+        raise InputError("give --seed for one run or --seeds for several, not both")
+    chosen = find_preset(preset).config
+    if seeds is None:
+        seed = seed or 0
+        pairs = [(seed, runs.RunFolder(run_dir or Path("runs") / preset / f"seed-{seed}"))]
+    else:
+        parent = run_dir or Path("runs") / preset
+        pairs = [(s, runs.RunFolder(parent / f"seed-{s}")) for s in parse_seeds(seeds)]
+    config, overrides = override(chosen, set_ or [])
+    if resume and not set_ and (begun := [folder for _, folder in pairs if folder.config.exists()]):
+        saved = runs.read_run_config(begun[0])
+        config, overrides = config_from_json(saved["config"]), saved["overrides"]
+        if config.preset != preset:
+            raise InputError(f"{begun[0].path} holds a run of {config.preset}, not of {preset}")
+    results = experiments.train_runs(
+        config,
+        pairs,
+        overrides=overrides,
+        console=err,
+        data_dir=data_dir,
+        device=device,
+        devices=devices,
+        num_nodes=num_nodes,
+        resume=resume,
+    )
+    if not is_first():
+        return
+    if as_json:
+        print_json(results if seeds is not None else results[0])
+        return
+    table = Table("seed", "test error %", "bound (nats)", "seconds", "run", box=None)
+    for (s, folder), result in zip(pairs, results, strict=True):
+        table.add_row(
+            str(s),
+            number(result["error_percent"]),
+            number(result["elbo"]),
+            f"{result['seconds']:.0f}",
+            escape(str(folder.path)),
+        )
+    errors = [result["error_percent"] for result in results]
+    if len(results) > 1 and None not in errors:
+        spread = f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}"
+        table.add_row("mean", spread, number(float(np.mean([result["elbo"] for result in results]))), "", "")
+    out.print(table)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds from `0-9`, `0,3,5` or `4`."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        first, last = match.groups() if match else ("1", "0")
+        new = range(int(first), min(int(last or first), LARGEST_SEED) + 1)
+        if not 0 < len(new) <= 1000 or set(new) & set(seeds):
+            raise InputError(f"--seeds {text}: give different whole numbers, as in 0-9 or 0,3,5 (at most 1000)")
+        seeds += new
+    return seeds

@@ -1,0 +1,116 @@
+"""Commands on a finished run: `mmdgm evaluate`, `sample` and `impute`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from mmdgm import datasets, plots, runs
+from mmdgm.cli.common import DataDir, Device, Json, Run, Seed, err, number, out, print_json, report_files
+from mmdgm.errors import InputError
+from mmdgm.imputation import impute as impute_values
+from mmdgm.own_data import read_values, save_arrays
+from mmdgm.sampling import sample_grid
+
+
+def evaluate(run: Run, data_dir: DataDir = None, device: Device = "auto", as_json: Json = False) -> None:
+    """Print a run's error and bound on the test set (and on its validation rows, if any).
+
+    Example: `mmdgm evaluate runs/mmva`
+    """
+    trained = runs.load_run(run, device=device)
+    dataset = datasets.load(trained.config.data.dataset, data_dir)
+    rows = runs.split_rows(dataset, trained.config, trained.seed)
+    figures = runs.evaluate(trained.model, dataset, rows)
+    if as_json:
+        print_json(figures)
+        return
+    for name, value in figures.items():
+        words = name.replace("_percent", " %").replace("_", " ").replace("elbo", "bound (nats)")
+        out.print(f"{words:24}{number(value)}", highlight=False)
+
+
+def sample(
+    run: Run,
+    columns: Annotated[int, typer.Option(min=1, help="Images in a row of the grid.")] = 10,
+    rows: Annotated[int, typer.Option(min=1, help="Rows; a conditional model always has one per class.")] = 10,
+    seed: Seed = 0,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Files OUT.png and OUT.npz. Default: in RUN/samples.")
+    ] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Generate images: a PNG grid and an npz file with x in [0, 1], z and, for a conditional model, y.
+
+    A conditional model gives one row per class and one style (code z) per column.
+
+    Example: `mmdgm sample runs/demo/seed-0 --columns 8 --seed 1`
+    """
+    trained = runs.load_run(run, device=device)
+    grid = sample_grid(trained.model, columns=columns, rows=rows, seed=seed)
+    png, npz = picture_and_arrays(to or run / "samples")
+    plots.save_grid(png, grid["x"])
+    save_arrays(npz, grid)
+    report_files([png, npz], as_json)
+
+
+def impute(
+    run: Run,
+    data: Annotated[
+        Path, typer.Argument(metavar="INPUT", help="npz file with an array x in which NaN is missing.")
+    ],
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference.")] = 100,
+    scale: Annotated[
+        float | None,
+        typer.Option(help="What the values are divided by to lie in [0, 1]. Default: as in the training data."),
+    ] = None,
+    seed: Seed = 0,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Files OUT.png and OUT.npz. Default: INPUT-imputed.")
+    ] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Fill missing values: an npz file with x and missing, and a picture of images before and after.
+
+    INPUT holds x: (rows, H, W), (rows, channels, H, W) or (rows, values); observed values come back untouched.
+
+    Example: `mmdgm impute runs/demo/seed-0 holes.npz --out filled`
+    """
+    trained = runs.load_run(run, device=device)
+    divisor = trained.scale if scale is None else scale
+    if not 0 < divisor < float("inf"):
+        raise InputError(f"--scale {scale}: give a number above 0")
+    values = read_values(data, trained.shape, divisor)
+    png, npz = picture_and_arrays(to or data.with_name(f"{data.stem}-imputed"))
+    if npz.resolve() == data.resolve():
+        raise InputError(f"--out {to}: would write over the input; give another name")
+    missing = np.isnan(values.unit)
+    if not missing.any():
+        err.print(f"{data}: nothing is missing (NaN marks what is)", markup=False, highlight=False)
+    filled = impute_values(trained.model, values.unit, missing, rounds=rounds, seed=seed)
+    save_arrays(npz, {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
+    plots.save_grid(png, before_after(values.unit, filled))
+    report_files([png, npz], as_json, filled_values=int(missing.sum()))
+
+
+def picture_and_arrays(out: Path) -> tuple[Path, Path]:
+    """OUT.png and OUT.npz, whether OUT was given with one of these endings or without."""
+    stem = out.stem if out.suffix in (".png", ".npz") else out.name
+    if not stem or out.is_dir():
+        raise InputError(f"--out {out}: give a file name, without ending")
+    return out.with_name(f"{stem}.png"), out.with_name(f"{stem}.npz")
+
+
+def before_after(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
+    """Up to 64 images in pairs of lines of 16: before (NaN: missing) above after."""
+    n = min(len(before), 64)
+    columns = min(n, 16)
+    lines = -(-n // columns)
+    padded = np.zeros((2, lines * columns, *before.shape[1:]), np.float32)
+    padded[0, :n], padded[1, :n] = before[:n], after[:n]
+    pairs = padded.reshape(2, lines, columns, *before.shape[1:]).swapaxes(0, 1)
+    return pairs.reshape(2 * lines, columns, *before.shape[1:])
