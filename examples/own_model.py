@@ -1,16 +1,17 @@
 """Swap parts: an encoder and a likelihood of your own in a MaxMarginVAE, trained by the library's loop.
 
 A VAE asks three things of its parts: an `Encoder` returns an `Encoding` and knows `hidden_widths` and `z`; a
-decoder is called with codes and labels; `decode` makes a distribution of what the decoder returns.
+decoder is called with codes and labels; a `Likelihood` makes a distribution of what the decoder returns.
 """
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Normal
+from torch.distributions import Laplace, constraints
 
 from mmdgm import datasets
 from mmdgm.batches import Batches
 from mmdgm.evaluation import error_percent
+from mmdgm.likelihoods import Likelihood
 from mmdgm.models import MaxMarginVAE
 from mmdgm.networks import Encoder, Encoding
 from mmdgm.training import Trainer, Training
@@ -43,17 +44,22 @@ class Means(nn.Module):
         return means.reshape(-1, 1, 8, 8)
 
 
-class GaussianPixels(MaxMarginVAE):
-    """Gaussian pixels of fixed width instead of Bernoulli ones."""
+class LaplacePixels(Likelihood):
+    """Laplace pixels of fixed width instead of Bernoulli ones."""
 
-    def decode(self, z: Tensor, labels: Tensor | None = None) -> Normal:
-        return Normal(self.decoder(z, labels), 0.2)
+    maps, support = 1, constraints.real
+
+    def distribution(self, parameters: Tensor) -> Laplace:
+        return Laplace(parameters, 0.1)
+
+    def noise(self, like: Tensor) -> Tensor:
+        return torch.rand_like(like)
 
 
 def main() -> float:
     digits = datasets.load("digits")
     torch.manual_seed(0)
-    model = GaussianPixels(
+    model = MaxMarginVAE(
         ResidualEncoder(64, 128, z=10),
         Means(10, 128),
         n_classes=10,
@@ -61,6 +67,7 @@ def main() -> float:
         features="last",
         C=100.0,
         margin=1.0,
+        likelihood=LaplacePixels(),
     )
     x, y = torch.from_numpy(digits.x_train), torch.from_numpy(digits.y_train)
     batches = Batches(x, y, x[:0], scale=digits.scale, labeled_batch=100, unlabeled_batch=0, seed=0)

@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmdgm import datasets
 from mmdgm.bench import peers, suite, timing, workloads
 from mmdgm.bench.suite import Bench, Report, Sizes
 from mmdgm.bench.workloads import (
@@ -163,7 +162,7 @@ def test_without_mnist_the_images_are_blobs(tmp_path):
 
 def test_where_mnist_lies_in_the_folder_its_first_images_are_taken(tmp_path, monkeypatch):
     rows = {"train": 12, "t10k": 10}
-    monkeypatch.setattr(datasets, "MNIST_ROWS", rows)
+    monkeypatch.setattr("mmdgm.datasets.idx.ROWS", rows)
     (tmp_path / "mnist").mkdir()
     images = {part: np.random.default_rng(n).integers(0, 256, (n, 28, 28), np.uint8) for part, n in rows.items()}
     for part, n in rows.items():

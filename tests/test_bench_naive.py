@@ -9,9 +9,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from mmdgm.batches import Batch
-from mmdgm.bench.marginalising import accumulate_gradients, marginalising_model, marginalising_step
+from mmdgm.bench.marginalising import accumulate_gradients, marginalising_step
 from mmdgm.bench.naive import copy_weights, loader_batches, naive_model, resident_batches, training_step
-from mmdgm.models import MaxMarginConditionalVAEConfig
+from mmdgm.models import MarginalConditionalVAEConfig, MaxMarginConditionalVAEConfig
 
 SMALL = (1, 8, 8)
 
@@ -113,6 +113,10 @@ def make_fixed_noise(monkeypatch):
     )
 
 
+def marginalising_model(*, dropout):
+    return MarginalConditionalVAEConfig(z=4, dropout=dropout).build(SMALL, n_classes=3, n_rows=1)
+
+
 def literal_marginal_loss(model, batch):
     """M2's objective, term by term."""
     k, rows = model.n_classes, len(batch.x) + len(batch.x_unlabeled)
@@ -132,11 +136,15 @@ def literal_marginal_loss(model, batch):
 @pytest.mark.parametrize("chunk_rows", [1, 7, 1000])
 def test_marginalising_gradients_are_those_of_the_objective(fixed_noise, chunk_rows):
     torch.manual_seed(0)
-    model = marginalising_model(SMALL, n_classes=3, z=4, dropout=0.0)
+    model = marginalising_model(dropout=0.0)
     perturb(model.double())
     batch = random_batch(SMALL, n_classes=3, n=4, m=5)
     expected = literal_marginal_loss(model, batch)
     gradients = torch.autograd.grad(expected, list(model.parameters()))
+    torch.testing.assert_close(model(batch).loss, expected, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(
+        torch.autograd.grad(model(batch).loss, list(model.parameters())), gradients, atol=1e-10, rtol=1e-8
+    )
     loss = accumulate_gradients(model, batch, chunk_rows=chunk_rows)
     torch.testing.assert_close(loss, expected.detach(), atol=1e-10, rtol=1e-10)
     for parameter, gradient in zip(model.parameters(), gradients, strict=True):
@@ -145,7 +153,7 @@ def test_marginalising_gradients_are_those_of_the_objective(fixed_noise, chunk_r
 
 def test_marginalising_step_starts_from_no_gradient(fixed_noise):
     torch.manual_seed(0)
-    model = marginalising_model(SMALL, n_classes=3, z=4, dropout=0.0).double()
+    model = marginalising_model(dropout=0.0).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     batch = random_batch(SMALL, n_classes=3)
     losses, gradients = [], []
@@ -159,7 +167,7 @@ def test_marginalising_step_starts_from_no_gradient(fixed_noise):
 
 def test_marginalising_steps_learn():
     torch.manual_seed(0)
-    model = marginalising_model(SMALL, n_classes=3, z=4, dropout=0.3)
+    model = marginalising_model(dropout=0.3)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     batch = Batch(*(t.float() if t.is_floating_point() else t for t in random_batch(SMALL, n_classes=3)))
     losses = [marginalising_step(model, optimizer, batch).item() for _ in range(10)]

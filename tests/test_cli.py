@@ -9,6 +9,7 @@ from conftest import image_size
 from mmdgm import __version__, datasets
 from mmdgm.cli.train import parse_seeds
 from mmdgm.errors import InputError
+from mmdgm.presets import PRESETS
 
 
 @pytest.mark.parametrize("command", ["list", "train", "evaluate", "sample", "impute"])
@@ -28,7 +29,7 @@ def test_version_and_help_without_a_command(mmdgm):
 
 def test_list_shows_every_preset_with_the_papers_figure(mmdgm):
     presets = {row["preset"]: row for row in json.loads(mmdgm("list", "--json")[1])}
-    assert len(presets) == 8
+    assert len(presets) == len(PRESETS)
     assert presets["mnist-mmva"]["paper"] == "0.90 %"
     assert presets["mnist-mmcva-100"]["paper"] == "1.24 ± 0.54 %"
     assert all(row["time"] for row in presets.values())
@@ -111,7 +112,7 @@ TRAIN = ("train", "digits-mmcva-50", "--run-dir", "RUN")
         ((*TRAIN, "--seed", "1", "--seeds", "0-2"), "not both"),
         ((*TRAIN, "--seeds", "2-0"), "--seeds 2-0"),
         ((*TRAIN, "--device", "tpu"), "--device tpu: use auto, cpu or cuda"),
-        (("train", "mnist-mmva", "--run-dir", "RUN", "--data-dir", "RUN"), "fetch it with: curl"),
+        (("train", "mnist-mmva", "--run-dir", "RUN", "--data-dir", "RUN"), "mmdgm data download mnist --data-dir"),
         (("train", "mnist-va", "--run-dir", "TRAINED", "--resume"), "a run of digits-mmcva-50, not of mnist-va"),
         (("train", "digits-mmcva-50", "--run-dir", "TRAINED"), "already holds a run"),
         (("train", "digits-mmcva-50", "--run-dir", "TRAINED/config.json/x"), "cannot be written"),

@@ -7,6 +7,7 @@ import torch
 from mmdgm.corruption import rect
 from mmdgm.errors import InputError
 from mmdgm.imputation import impute, missing_mse
+from mmdgm.likelihoods import BernoulliPixels
 
 
 class Doubler(torch.nn.Module):
@@ -16,6 +17,7 @@ class Doubler(torch.nn.Module):
         super().__init__()
         self.unused = torch.nn.Parameter(torch.zeros(()))
         self.modes = []
+        self.generates, self.likelihood = True, BernoulliPixels()
 
     def reconstruct(self, x):
         self.modes.append(self.training)

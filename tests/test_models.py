@@ -10,7 +10,7 @@ from torch.nn.functional import one_hot, softmax
 
 from mmdgm import margins
 from mmdgm.batches import Batch
-from mmdgm.models import VAE, MaxMarginConditionalVAE, MaxMarginVAE
+from mmdgm.models import VAE, ConditionalVAE, MarginalConditionalVAE, MaxMarginConditionalVAE, MaxMarginVAE
 from mmdgm.networks import Encoder, Encoding, MLPDecoder, MLPEncoder
 from mmdgm.recipes import conditional_conv_networks, conv_classifier
 
@@ -121,6 +121,50 @@ def test_bound_falls_short_by_the_kl_to_the_true_posterior(linear_gaussian, shif
     torch.testing.assert_close(model.elbo(images), log_likelihood - gap, atol=0.15, rtol=0.02)
 
 
+def test_importance_weighting_is_exact_at_the_true_posterior(linear_gaussian):
+    model, x, log_likelihood = linear_gaussian
+    images = x.reshape(-1, 1, 1, 6)
+    for draws in (1, 7):  # every weight p(x, z) / q(z|x) is p(x)
+        torch.testing.assert_close(model.log_likelihood(images, draws=draws), log_likelihood)
+
+
+def test_importance_weighting_closes_the_gap_of_another_posterior(linear_gaussian):
+    model, x, log_likelihood = linear_gaussian
+    images = x.reshape(-1, 1, 1, 6)
+    model.encoder.variance = model.encoder.variance * 2
+    estimates = [model.log_likelihood(images, draws=draws).mean() for draws in (1, 10, 3000)]
+    exact = log_likelihood.mean()
+    assert estimates[0] < estimates[1] - 0.01
+    assert estimates[1] < exact
+    torch.testing.assert_close(estimates[2], exact, atol=0.01, rtol=0)
+
+
+def test_importance_weighted_conditional_model_sums_over_classes():
+    """Labels select one of two linear-Gaussian models, whose mixture has a known density."""
+
+    class Mixture(ConditionalVAE):
+        def decode(self, z, labels=None):
+            shift = labels @ torch.tensor([[0.0] * 6, [3.0] * 6], dtype=torch.float64)
+            return Normal(self.decoder(z) + shift.reshape(-1, 1, 1, 6), self.decoder.noise)
+
+    class Posterior(GivenPosterior):
+        def forward(self, x, labels=None):
+            return super().forward(x - 3 * labels[:, 1].reshape(-1, 1, 1, 1))
+
+    torch.manual_seed(0)
+    q, _ = torch.linalg.qr(torch.randn(6, 2, dtype=torch.float64))
+    b, noise = torch.randn(6, dtype=torch.float64), 0.7
+    variance = 1 / (1 + q.square().sum(0) / noise**2)
+    posterior = Posterior((q * variance).T / noise**2, b, variance)
+    classifier = nn.Module()
+    model = Mixture(classifier, posterior, LinearDecoder(q, b, noise), n_classes=2)
+    cov = q @ q.T + noise**2 * torch.eye(6, dtype=torch.float64)
+    parts = [MultivariateNormal(b + shift, cov) for shift in (0.0, 3.0)]
+    x = torch.cat([part.sample((5,)) for part in parts])
+    exact = torch.stack([part.log_prob(x) for part in parts]).logsumexp(0) - math.log(2)
+    torch.testing.assert_close(model.log_likelihood(x.reshape(-1, 1, 1, 6), draws=2), exact)
+
+
 def test_bernoulli_bound_never_exceeds_the_likelihood_by_quadrature():
     """One latent number, so log p(x) = log ∫ p(x|z) N(z) dz can be integrated on a grid."""
     model = mlp_vae(z=1, samples=4000)
@@ -186,6 +230,24 @@ def test_mmva_with_c_0_is_the_vae():
     for name, expected in gradients(vae, batch).items():
         torch.testing.assert_close(ours[name], expected, rtol=0, atol=0)
     assert ours["classifier.weight"] is None
+
+
+def test_mmva_without_the_bound_is_a_plain_classifier():
+    model, batch = mmva(generative_weight=0.0), small_batch()
+    terms = objective(model, batch)
+    torch.testing.assert_close(terms.loss, 15 * terms.hinge.mean() + terms.penalty)
+    assert (terms.elbo.item(), terms.kl.item(), model.generates) == (0.0, 0.0, False)
+    found = gradients(model, batch)
+    assert all(g is None or not g.any() for name, g in found.items() if name.startswith("decoder"))
+    assert found["encoder.layers.0.weight"].any()
+    assert model.trivial_solution({"hinge": 1.0, "kl": 0.0}) is None
+
+
+def test_embedded_features_are_what_the_classifier_sees():
+    model, batch = mmva(), small_batch()
+    with torch.no_grad():
+        scores = model.classifier(model.embed(batch.x))
+    torch.testing.assert_close(scores, model.scores(batch.x))
 
 
 def test_mmva_uses_unlabeled_rows_in_the_bound_alone():
@@ -320,6 +382,30 @@ def test_all_rows_labeled_leaves_hat_and_balance_out():
     assert terms.hat.tolist() == [0]
     assert terms.balance == 0
     assert terms.loss.isfinite()
+
+
+def test_marginal_bound_is_the_best_mixture_of_the_bounds_of_classes():
+    """−U = Σ q (ELBO − log q) ≤ log Σ_k exp ELBO(x, k), and equals it where q is their softmax."""
+    torch.manual_seed(0)
+    networks = conditional_conv_networks(SHAPE, z=4, n_classes=3)
+    model = MarginalConditionalVAE(
+        conv_classifier(SHAPE, n_classes=3, dropout=0.0, narrow=False), *networks, n_classes=3
+    ).eval()
+    x = small_batch().x
+
+    def negative_elbos():
+        with torch.no_grad():
+            torch.manual_seed(5)
+            cost = model.negative_elbo(x.repeat_interleave(3, dim=0), torch.arange(3).repeat(len(x)))
+        return cost.reshape(-1, 3)
+
+    best = (-negative_elbos()).logsumexp(dim=1)
+    torch.manual_seed(5)
+    assert (model.elbo(x) < best).all()
+    model.classifier = FixedScores(len(x), 3)
+    model.classifier.scores.data = -negative_elbos()
+    torch.manual_seed(5)
+    torch.testing.assert_close(model.elbo(x), best)
 
 
 def test_generation_depends_on_code_and_class():

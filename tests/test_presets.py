@@ -1,10 +1,14 @@
-"""The presets: which there are, and that their configs survive JSON and `--set`."""
+"""The presets: which there are, that their configs survive JSON and `--set`, and that they train."""
 
 import dataclasses
+import functools
 import json
 
+import numpy as np
 import pytest
 
+from mmdgm import datasets, experiments, runs
+from mmdgm.datasets import Dataset, load
 from mmdgm.errors import InputError
 from mmdgm.presets import PRESETS, config_from_json, config_to_json, find_preset
 from mmdgm.settings import override, settings_of
@@ -28,13 +32,34 @@ def setting_names(config):
 def test_the_papers_experiments_are_there_once_each():
     assert sorted(NAMES) == [
         "digits-mmcva-50",
+        "fashion-conv-mmva",
+        "fashion-mmcva-1000",
+        "mnist-cnn",
         "mnist-conv-mmva",
+        "mnist-conv-mmva-100",
+        "mnist-conv-mmva-C1",
+        "mnist-conv-mmva-C10",
+        "mnist-conv-mmva-C100",
+        "mnist-conv-mmva-C10000",
         "mnist-conv-va",
+        "mnist-m2-100",
         "mnist-mmcva-100",
+        "mnist-mmcva-100-classifier",
+        "mnist-mmcva-100-hat3",
+        "mnist-mmcva-100-labels-alone",
+        "mnist-mmcva-100-no-balance",
+        "mnist-mmcva-100-no-hat",
+        "mnist-mmcva-100-no-straight-through",
         "mnist-mmcva-1000",
         "mnist-mmcva-all",
         "mnist-mmva",
         "mnist-va",
+        "norb-mmcva-1000",
+        "norb-mmcva-1000-labels-alone",
+        "svhn-conv-mmva",
+        "svhn-conv-va",
+        "svhn-mmcva-1000",
+        "svhn-mmcva-1000-labels-alone",
     ]
 
 
@@ -94,12 +119,75 @@ def test_every_default_is_a_value_that_set_takes(preset):
 @every_preset
 def test_labels_and_batches_fit_together(preset):
     data, training = preset.config.data, preset.config.training
-    if data.labels is None:
-        assert not hasattr(training, "unlabeled_batch")
-    else:
+    if data.labels is not None:
         assert data.labels % 10 == 0
         assert data.labels % training.batch == 0
-        assert training.unlabeled_batch > 0
+    assert hasattr(training, "unlabeled_batch") == (data.labels is not None and data.unlabeled)
+
+
+def test_the_c_of_table_3_changes_the_margin_and_what_is_relative_to_it():
+    configs = {C: find_preset(f"mnist-conv-mmva-C{C}").config for C in (1, 10, 100, 10_000)}
+    configs[1000] = find_preset("mnist-conv-mmva").config
+    for C, config in configs.items():
+        assert config.model.C == C
+        assert config.training.weight_decay == pytest.approx(C / 60_000)
+        assert dataclasses.replace(config.model, C=1.0) == configs[1].model
+
+
+SLICES = {"digits": ((1, 8, 8), 10), "svhn": ((3, 32, 32), 10), "norb": ((1, 32, 32), 5)}
+
+
+def small_slice(name, data_dir=None, *, extra=False):
+    """Rows of the data set where its files are there, else noise of its shape."""
+    try:
+        whole = load(name, extra=extra)
+        x, y, shape, n_classes = whole.x_train, whole.y_train, whole.shape, whole.n_classes
+    except InputError:
+        shape, n_classes = SLICES.get(name, ((1, 28, 28), 10))
+        rng = np.random.default_rng(0)
+        x, y = rng.integers(0, 16, (600, *shape), np.uint8), np.arange(600) % n_classes
+    rows = np.concatenate([np.flatnonzero(y == k)[: 60 // n_classes] for k in range(n_classes)])
+    x, y = x[rows], y[rows].astype(np.int64)
+    return Dataset(name=name, x_train=x, y_train=y, x_test=x, y_test=y, n_classes=n_classes, scale=16.0)
+
+
+@every_preset
+def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
+    monkeypatch.setattr(datasets, "load", small_slice)
+    monkeypatch.setattr(experiments, "impute", functools.partial(experiments.impute, rounds=2))
+    data = preset.config.data
+    rows = 60 if data.labels is None else 40 if data.unlabeled else 20
+    changes = {"epochs": 20 // (rows // 10), "batch": 10, "log_every": 10, "execution": "plain"}
+    known = settings_of(preset.config)
+    for key, value in {
+        "labels": 20,
+        "unlabeled_batch": 10,
+        "pretrain_epochs": 1,
+        "classifier_epochs": 1,
+    }.items():
+        if key in known and not (key == "labels" and data.labels is None):
+            changes[key] = value
+    config, overrides = override(preset.config, [f"{key}={value}" for key, value in changes.items()])
+    stages = config.training.stages()
+    (result,) = experiments.train_runs(
+        config,
+        [(0, runs.RunFolder(tmp_path / "run"))],
+        overrides=overrides,
+        console=quiet,
+        data_dir=tmp_path,
+        device="cpu",
+    )
+    assert result["status"] == "done"
+    assert result["steps"] == sum(stage.epochs for stage in stages) * (rows // 10) >= 18
+    assert 0 <= result["error_percent"] <= 100
+    trained = runs.load_run(tmp_path / "run", device="cpu")
+    pictures = {path.name for path in trained.folder.figures.iterdir()}
+    if trained.model.generates:
+        assert np.isfinite(result["elbo"])
+        assert pictures == {"curves.png", "imputations.png", "samples.png"}
+    else:
+        assert result["elbo"] is None
+        assert pictures == {"curves.png"}
 
 
 @pytest.mark.parametrize("assignment", ["hidden=0", "hidden=500,-5", "z=0", "dropout=1", "epochs=0"])

@@ -84,7 +84,8 @@ def test_loaded_run_evaluates_to_the_same_figures(trained):
     figures = runs.evaluate(run.model, dataset, rows)
     result = json.loads((trained / "result.json").read_text())
     assert figures == {name: pytest.approx(result[name], rel=1e-5) for name in figures}
-    assert len(figures) == 4
+    kinds = {"error_percent", "elbo", "elbo_binarised"}
+    assert set(figures) == kinds | {f"validation_{kind}" for kind in kinds}
 
 
 def test_validation_rows_are_the_same_for_every_seed_and_never_trained_on():
@@ -225,3 +226,12 @@ def test_settings_that_cannot_run_leave_nothing_behind(tmp_path, quiet):
     with pytest.raises(InputError, match="single GPU only"):
         train(tmp_path / "run", "execution=captured", console=quiet)
     assert not (tmp_path / "run").exists()
+
+
+def test_log_likelihood_is_above_the_bound_and_reported_by_its_name(trained):
+    run = runs.load_run(trained, device="cpu")
+    dataset = datasets.load("digits")
+    rows = runs.split_rows(dataset, run.config, run.seed)
+    figures = runs.evaluate(run.model, dataset, rows, draws=5)
+    assert figures["elbo"] < figures["log_likelihood"] < 0
+    assert figures["elbo_binarised"] < figures["log_likelihood_binarised"] < 0

@@ -13,6 +13,7 @@ from mmdgm.persistence import read_tensors
 from mmdgm.presets import PRESETS, find_preset
 from mmdgm.steps import Objective
 from mmdgm.training import (
+    ClassifierFirstTraining,
     PretrainedTraining,
     SemiSupervisedTraining,
     Trainer,
@@ -295,7 +296,7 @@ def test_a_failed_compilation_falls_back_with_one_line(monkeypatch, caplog):
 def test_every_preset_is_traced_in_one_graph_with_all_its_gradients(preset):
     torch._dynamo.reset()  # what other tests have compiled counts towards a limit
     config = find_preset(preset).config
-    shape = datasets.load("digits").shape if config.data.dataset == "digits" else (1, 28, 28)
+    shape = {"digits": (1, 8, 8), "svhn": (3, 32, 32), "norb": (1, 32, 32)}.get(config.data.dataset, (1, 28, 28))
     x = torch.randint(0, 16, (20, *shape), dtype=torch.uint8)
     unlabeled = isinstance(config.training, SemiSupervisedTraining)
     batches = Batches(
@@ -343,3 +344,29 @@ def test_compiled_conditional_model_is_the_plain_one():
         torch.set_default_dtype(before)
     for plain, compiled in zip(*curves, strict=True):
         assert compiled == pytest.approx(plain, rel=1e-6)
+
+
+def test_the_classifier_is_trained_first_without_bound_and_dropout():
+    torch.manual_seed(0)
+    model = MaxMarginVAEConfig(network="conv", z=4, C=100.0, dropout=0.4).build((1, 8, 8), n_classes=10, n_rows=1)
+    seen = []
+    stack = model.encoder.stack
+    stack.register_forward_hook(lambda *_: seen.append((model.generative_weight, stack.dropout)))
+    decoder = {name: value.clone() for name, value in model.decoder.state_dict().items()}
+    kept = []
+
+    def keep(record):
+        if record.stage == "classifier":
+            kept.append(
+                all(torch.equal(value, decoder[name]) for name, value in model.decoder.state_dict().items())
+            )
+
+    batches = digits(unlabeled=False)
+    training = ClassifierFirstTraining(
+        classifier_epochs=1, epochs=1, batch=batches.labeled.batch_size, log_every=1
+    )
+    Trainer(model, training, device="cpu").fit(batches, on_log=[keep])
+    half = batches.steps_per_epoch
+    assert seen == [(0.0, 0.0)] * half + [(1.0, 0.4)] * half
+    assert kept == [True] * half
+    assert (model.generative_weight, stack.dropout) == (1.0, 0.4)

@@ -14,13 +14,15 @@ from rich.console import Console
 from mmdgm import datasets, plots
 from mmdgm.batches import Batches
 from mmdgm.corruption import rand_drop, rect
-from mmdgm.datasets import Dataset
+from mmdgm.datasets import Dataset, default_data_dir
 from mmdgm.devices import make_fabric
 from mmdgm.environment import device_name, git_commit, versions
 from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.frozen import fit_frozen_classifier
 from mmdgm.imputation import impute
-from mmdgm.models import VAE
+from mmdgm.models import VAE, MaxMarginVAE
 from mmdgm.persistence import claimed, read_json, write_json, write_tensors
+from mmdgm.prepared import Preprocessing, prepare, shown
 from mmdgm.presets import Config, config_to_json, find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
 from mmdgm.runs import Rows, RunFolder, evaluate, read_run_config, split_rows
@@ -47,7 +49,8 @@ def train_runs(
     runs = list(runs)
     for seed, folder in runs:
         _check_folder(config, seed, folder, resume)
-    dataset = datasets.load(config.data.dataset, data_dir)
+    raw = datasets.load(config.data.dataset, data_dir, extra=config.data.extra)
+    dataset = prepare(raw, config.data.preprocessing, cache=(data_dir or default_data_dir()) / "cache")
     fabric = make_fabric(device, precision=config.training.precision, devices=devices, num_nodes=num_nodes)
     trainer: Trainer | None = None
     results, stopped = [], []
@@ -71,6 +74,7 @@ def train_runs(
                     seed,
                     folder,
                     dataset=dataset,
+                    raw_scale=raw.scale,
                     rows=rows,
                     trainer=trainer,
                     batches=batches,
@@ -130,6 +134,7 @@ def _train_run(
     folder: RunFolder,
     *,
     dataset: Dataset,
+    raw_scale: float,
     rows: Rows,
     trainer: Trainer,
     batches: Batches,
@@ -152,8 +157,9 @@ def _train_run(
             "seed": seed,
             "shape": list(dataset.shape),
             "n_classes": dataset.n_classes,
+            "class_names": list(dataset.class_names or map(str, range(dataset.n_classes))),
             "n_rows": len(rows.x),
-            "scale": dataset.scale,
+            "scale": raw_scale,
         },
     )
     result: dict[str, Any] = {
@@ -195,8 +201,11 @@ def _train_run(
             console.print(f"{folder.path}: --resume goes on from step {step}", markup=False, soft_wrap=True)
             raise
     model = trainer.model
+    if isinstance(model, MaxMarginVAE) and not model.C:
+        console.print("training the classifier on the frozen features (Pegasos) …", highlight=False)
+        fit_frozen_classifier(model, rows.x, rows.y, scale=dataset.scale)
     figures = evaluate(model, dataset, rows)
-    save_figures(folder, model, dataset)
+    save_figures(folder, model, dataset, config.data.preprocessing)
     write_tensors(folder.weights, model.state_dict())
     result |= {
         "status": "done",
@@ -248,14 +257,17 @@ def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: to
     )
 
 
-def save_figures(folder: RunFolder, model: VAE, dataset: Dataset) -> None:
-    """Samples, imputations of test images with two kinds of holes, and learning curves."""
-    plots.save_grid(folder.figures / "samples.png", sample_grid(model, columns=10, rows=10)["x"])
+def save_figures(folder: RunFolder, model: VAE, dataset: Dataset, preprocessing: Preprocessing) -> None:
+    """Learning curves; of a generative model also samples, and test images with two kinds of holes, filled."""
+    if metrics := read_metrics(folder.metrics):
+        plots.save_curves(folder.figures / "curves.png", metrics)
+    if not model.generates:
+        return
+    samples = sample_grid(model, columns=10, rows=10)["x"]
+    plots.save_grid(folder.figures / "samples.png", shown(samples, preprocessing))
     truth = (dataset.x_test[:16] / dataset.scale).astype(np.float32)
     _, height, width = dataset.shape
     lines = [truth]
     for missing in (rect(truth.shape, height * 3 // 7, width * 3 // 7), rand_drop(truth.shape, 0.6, seed=0)):
         lines += [np.where(missing, np.nan, truth), impute(model, truth, missing)]
-    plots.save_grid(folder.figures / "imputations.png", np.stack(lines))
-    if metrics := read_metrics(folder.metrics):
-        plots.save_curves(folder.figures / "curves.png", metrics)
+    plots.save_grid(folder.figures / "imputations.png", shown(np.stack(lines), preprocessing))

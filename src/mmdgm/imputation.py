@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.distributions import constraints
 
 from mmdgm.corruption import Mask
 from mmdgm.devices import capture
@@ -18,18 +19,22 @@ logger = logging.getLogger("mmdgm")
 
 
 def impute(model: VAE, x: Values, missing: Mask, *, rounds: int = 100, seed: int = 0) -> Values:
-    """Fill the missing entries of images `(rows, channels, height, width)` with values in [0, 1].
+    """Fill the missing entries of images `(rows, channels, height, width)`.
 
-    They start uniform in [0, 1]; in each round z ~ q(z|x) is drawn for the filled image, and the missing entries
-    become the decoder's mean. What is observed stays as it is; what lies under the mask is never looked at.
+    They start as noise, uniform in [0, 1] (Gaussian where the pixels' likelihood is); in each round z ~ q(z|x) is
+    drawn for the filled image, and the missing entries become the decoder's mean. What is observed stays as it is;
+    what lies under the mask is never looked at.
     """
+    if not model.generates:
+        raise InputError("this model was trained without its generative part: it cannot impute")
     x = np.asarray(x, np.float32)
     if x.ndim != 4 or missing.shape != x.shape or missing.dtype != bool:
         shape = "(rows, channels, height, width)"
         raise InputError(f"impute takes images {shape} and a boolean mask like them, not {x.shape}")
-    observed_values = x[~missing]
-    if not ((observed_values >= 0) & (observed_values <= 1)).all():
-        raise InputError("impute takes observed values in [0, 1]; divide them by the data set's scale first")
+    observed = torch.from_numpy(x[~missing])
+    if not bool((observed.isfinite() & model.likelihood.support.check(observed)).all()):
+        words = "finite values" if model.likelihood.support is constraints.real else "values in [0, 1]"
+        raise InputError(f"impute takes observed {words}; divide them by the data set's scale first")
     filled = x.copy()
     if not len(x):
         return filled
@@ -39,6 +44,8 @@ def impute(model: VAE, x: Values, missing: Mask, *, rounds: int = 100, seed: int
         for start in range(0, len(x), BATCH):
             rows = slice(start, start + BATCH)
             filled[rows] = batch.run(x[rows], missing[rows], rounds)
+    if lost := int((~np.isfinite(filled)).sum()):
+        logger.warning("mmdgm: %d values could not be imputed: the model's reconstructions have no limit", lost)
     return filled
 
 
@@ -65,7 +72,7 @@ class _RoundsOfABatch:
         n = len(x)
         self.observed[:n].copy_(torch.from_numpy(x))
         self.hole[:n].copy_(torch.from_numpy(missing))
-        self.current.copy_(torch.where(self.hole, torch.rand_like(self.current), self.observed))
+        self.current.copy_(torch.where(self.hole, self.model.likelihood.noise(self.current), self.observed))
         for _ in range(rounds):
             self.round()
         return self.current[:n].cpu().numpy()

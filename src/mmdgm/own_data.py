@@ -34,6 +34,8 @@ class OwnValues:
 
 def read_values(path: Path, shape: Shape, scale: float) -> OwnValues:
     """Read the array `x` (or the only array) of an npz file as images of the given shape."""
+    if not 0 < scale < float("inf"):
+        raise InputError(f"--scale {scale}: give a number above 0")
     x = _read_array(path)
     channels, height, width = shape
     per_row = channels * height * width

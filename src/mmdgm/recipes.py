@@ -3,7 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from torch import nn
+
 from mmdgm.errors import InputError
+from mmdgm.layers import Conv
 from mmdgm.networks import (
     ConvClassifier,
     ConvDecoder,
@@ -20,13 +23,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class ConvRecipe:
-    """Conv encoder and decoder for one image size; `dense_width` units beside z on both sides, if any."""
+    """Conv encoder and decoder for one image size; `dense_width` units beside z on both sides, if any.
+
+    The decoder's last layer has as many channels as images and likelihood need. `weight_std`: kernels start from
+    N(0, std²), but for that last layer; else Glorot-uniform.
+    """
 
     encoder: tuple[Layer, ...]
     decoder_start: Shape
     decoder: tuple[Layer, ...]
     dense_width: int = 0
+    weight_std: float | None = None
 
+
+OUTPUTS = 1  # channels of a decoder's last layer, in its place
 
 # Conv-VA and Conv-MMVA, by (height, width)
 SUPERVISED = {
@@ -45,14 +55,32 @@ SUPERVISED = {
             Layer(64, 3, "full", unpool=True),
             Layer(32, 3),
             Layer(32, 3),
-            Layer(1, 5, "full", unpool=True),
+            Layer(OUTPUTS, 5, "full", unpool=True),
         ),
+    ),
+    (32, 32): ConvRecipe(
+        encoder=(
+            Layer(64, 5, pool=True),
+            Layer(64, 3, drop=True),
+            Layer(64, 3, pool=True, drop=True),
+            Layer(96, 3, drop=True),
+            Layer(96, 3, pool=True),
+        ),
+        decoder_start=(96, 4, 4),
+        decoder=(
+            Layer(96, 3, unpool=True),
+            Layer(64, 3),
+            Layer(64, 3, unpool=True),
+            Layer(64, 3),
+            Layer(OUTPUTS, 5, unpool=True),
+        ),
+        weight_std=0.1,
     ),
     (8, 8): ConvRecipe(
         encoder=(Layer(32, 3, pool=True, drop=True), Layer(64, 3)),
         dense_width=128,
         decoder_start=(32, 4, 4),
-        decoder=(Layer(32, 3), Layer(32, 3, unpool=True), Layer(1, 3)),
+        decoder=(Layer(32, 3), Layer(32, 3, unpool=True), Layer(OUTPUTS, 3)),
     ),
 }
 
@@ -72,7 +100,24 @@ CONDITIONAL = {
             Layer(64, 3),
             Layer(32, 3, "full", unpool=True),
             Layer(32, 3),
-            Layer(1, 5, "full", unpool=True),
+            Layer(OUTPUTS, 5, "full", unpool=True),
+        ),
+    ),
+    (32, 32): ConvRecipe(
+        encoder=(
+            Layer(32, 5, pool=True),
+            Layer(64, 3),
+            Layer(64, 3, pool=True),
+            Layer(128, 3),
+            Layer(128, 3, pool=True),
+        ),
+        decoder_start=(128, 4, 4),
+        decoder=(
+            Layer(128, 3, unpool=True),
+            Layer(64, 3),
+            Layer(64, 3, unpool=True),
+            Layer(32, 3),
+            Layer(OUTPUTS, 5, unpool=True),
         ),
     ),
     (8, 8): replace(SUPERVISED[8, 8], dense_width=0),
@@ -87,6 +132,14 @@ CLASSIFIER = {
         Layer(128, 3),
         Layer(128, 3),
     ),
+    (32, 32): (
+        Layer(32, 3),
+        Layer(32, 3, pool=True, drop=True),
+        Layer(64, 3),
+        Layer(64, 3, pool=True, drop=True),
+        Layer(128, 3),
+        Layer(128, 3, drop=True),
+    ),
     (8, 8): (
         Layer(32, 3),
         Layer(32, 3, pool=True, drop=True),
@@ -96,33 +149,48 @@ CLASSIFIER = {
 }
 
 
-def mlp_networks(shape: Shape, *, hidden: tuple[int, ...], z: int) -> tuple[Encoder, MLPDecoder]:
-    """Encoder and mirrored decoder of MMVA."""
-    return MLPEncoder(shape, hidden, z), MLPDecoder(z, hidden[::-1], shape)
+def mlp_networks(shape: Shape, *, hidden: tuple[int, ...], z: int, maps: int = 1) -> tuple[Encoder, MLPDecoder]:
+    """Encoder and mirrored decoder of MMVA; the decoder returns `maps` numbers for each value of x."""
+    channels, height, width = shape
+    return MLPEncoder(shape, hidden, z), MLPDecoder(z, hidden[::-1], (maps * channels, height, width))
 
 
-def conv_networks(shape: Shape, *, z: int, dropout: float) -> tuple[Encoder, ConvDecoder]:
+def conv_networks(shape: Shape, *, z: int, dropout: float, maps: int = 1) -> tuple[Encoder, ConvDecoder]:
     """Encoder and decoder of Conv-MMVA; the log-variance head starts at zero."""
     recipe = _for_size(SUPERVISED, shape)
     encoder = ConvEncoder(
         shape, recipe.encoder, z, dense_width=recipe.dense_width, dropout=dropout, zero_log_variance=True
     )
-    return encoder, ConvDecoder(z, recipe.decoder_start, recipe.decoder, dense_width=recipe.dense_width)
+    decoder = ConvDecoder(
+        z, recipe.decoder_start, _ending_in(maps * shape[0], recipe.decoder), dense_width=recipe.dense_width
+    )
+    if recipe.weight_std is not None:
+        for layer in (*encoder.stack.convs, *decoder.stack.convs[:-1]):
+            assert isinstance(layer, Conv)
+            nn.init.normal_(layer.conv.weight, std=recipe.weight_std)
+    return encoder, decoder
 
 
-def conditional_conv_networks(shape: Shape, *, z: int, n_classes: int) -> tuple[Encoder, ConvDecoder]:
+def conditional_conv_networks(
+    shape: Shape, *, z: int, n_classes: int, maps: int = 1
+) -> tuple[Encoder, ConvDecoder]:
     """Class-conditional encoder and decoder of Conv-MMCVA, without dropout."""
     recipe = _for_size(CONDITIONAL, shape)
     encoder = ConvEncoder(shape, recipe.encoder, z, n_classes=n_classes)
-    return encoder, ConvDecoder(z, recipe.decoder_start, recipe.decoder, n_classes=n_classes)
+    layers = _ending_in(maps * shape[0], recipe.decoder)
+    return encoder, ConvDecoder(z, recipe.decoder_start, layers, n_classes=n_classes)
 
 
 def conv_classifier(shape: Shape, *, n_classes: int, dropout: float, narrow: bool) -> ConvClassifier:
-    """Classifier of Conv-MMCVA; `narrow` makes its last convolution 1×1 with one channel per class."""
+    """Classifier of Conv-MMCVA; `narrow` makes its last convolution 1×1 with 10 channels, or one per class."""
     layers = _for_size(CLASSIFIER, shape)
     if narrow:
-        layers = (*layers[:-1], Layer(n_classes, 1))
+        layers = (*layers[:-1], layers[-1]._replace(channels=max(10, n_classes), kernel=1))
     return ConvClassifier(shape, layers, n_classes, dropout=dropout)
+
+
+def _ending_in(channels: int, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    return (*layers[:-1], layers[-1]._replace(channels=channels))
 
 
 def _for_size(recipes: dict[tuple[int, int], T], shape: Shape) -> T:

@@ -18,7 +18,8 @@ import torch
 from mmdgm.datasets import Dataset, Images, Labels
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.evaluation import error_percent, mean_elbo
+from mmdgm.evaluation import error_percent, mean_elbo, mean_log_likelihood
+from mmdgm.likelihoods import BernoulliPixels
 from mmdgm.models import VAE
 from mmdgm.networks import Shape
 from mmdgm.persistence import read_json, read_tensors
@@ -77,7 +78,7 @@ def split_rows(dataset: Dataset, config: Config, seed: int) -> Rows:
     training, held_out = validation_split(dataset.y_train, config.data.validation)
     x, y = dataset.x_train[training], dataset.y_train[training]
     labeled = np.arange(len(y)) if config.data.labels is None else labeled_draw(y, config.data.labels, seed=seed)
-    unlabeled = complement(labeled, len(y))
+    unlabeled = complement(labeled, len(y)) if config.data.unlabeled else labeled[:0]
     return Rows(
         x=x[labeled],
         y=y[labeled],
@@ -87,18 +88,30 @@ def split_rows(dataset: Dataset, config: Config, seed: int) -> Rows:
     )
 
 
-def evaluate(model: VAE, dataset: Dataset, rows: Rows) -> dict[str, float | None]:
-    """Error and bound on the test rows, and on the validation rows where some are held out."""
-    scale = dataset.scale
-    figures: dict[str, float | None] = {
-        "error_percent": error_percent(model, dataset.x_test, dataset.y_test, scale=scale),
-        "elbo": mean_elbo(model, dataset.x_test, scale=scale),
-    }
+def evaluate(model: VAE, dataset: Dataset, rows: Rows, *, draws: int = 0) -> dict[str, float | None]:
+    """Error and bound on the test rows, and on the validation rows where some are held out.
+
+    `draws`: with so many draws of z, the importance-weighted log-likelihood of the test rows too.
+    """
+    figures = _figures(model, dataset.x_test, dataset.y_test, dataset.scale, draws)
     if len(rows.x_validation):
-        figures["validation_error_percent"] = error_percent(
-            model, rows.x_validation, rows.y_validation, scale=scale
-        )
-        figures["validation_elbo"] = mean_elbo(model, rows.x_validation, scale=scale)
+        held_out = _figures(model, rows.x_validation, rows.y_validation, dataset.scale, 0)
+        figures |= {f"validation_{name}": value for name, value in held_out.items()}
+    return figures
+
+
+def _figures(model: VAE, x: Images, y: Labels, scale: float, draws: int) -> dict[str, float | None]:
+    """Figures named `…_binarised` are of Bernoulli draws of grey values, the others of the values themselves."""
+    figures: dict[str, float | None] = {"error_percent": error_percent(model, x, y, scale=scale), "elbo": None}
+    if not model.generates:
+        return figures
+    kinds = {"": False, "_binarised": True} if isinstance(model.likelihood, BernoulliPixels) else {"": False}
+    for suffix, binarised in kinds.items():
+        figures[f"elbo{suffix}"] = mean_elbo(model, x, scale=scale, binarised=binarised)
+        if draws:
+            figures[f"log_likelihood{suffix}"] = mean_log_likelihood(
+                model, x, scale=scale, binarised=binarised, draws=draws
+            )
     return figures
 
 
@@ -112,7 +125,8 @@ class TrainedRun:
     model: VAE
     shape: Shape
     n_classes: int
-    scale: float
+    class_names: tuple[str, ...]
+    scale: float  # what takes values as they lie in the training data's files into [0, 1]
 
 
 def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
@@ -145,6 +159,7 @@ def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
         model=model.to(pick_device(device), memory_format=torch.channels_last).eval(),  # type: ignore[call-overload]
         shape=shape,
         n_classes=saved["n_classes"],
+        class_names=tuple(saved["class_names"]),
         scale=saved["scale"],
     )
 
@@ -152,7 +167,7 @@ def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
 def read_run_config(folder: RunFolder) -> dict[str, Any]:
     """A run's config.json."""
     saved = read_json(folder.config)
-    keys = ("config", "overrides", "seed", "shape", "n_classes", "n_rows", "scale")
+    keys = ("config", "overrides", "seed", "shape", "n_classes", "class_names", "n_rows", "scale")
     if missing := [key for key in keys if key not in saved]:
         raise InputError(f"{folder.config}: is no run's config ({', '.join(missing)} missing)")
     return saved

@@ -6,6 +6,7 @@ the CPU to the last bit.
 """
 
 import logging
+import operator
 import os
 import shutil
 import time
@@ -42,7 +43,10 @@ COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A part of training with its own length, rate and optimizer; `weights` replaces weights of the objective."""
+    """A part of training with its own length, rate and optimizer.
+
+    `weights` replaces numbers of the model meanwhile, named by their attributes, dotted where they lie in a part.
+    """
 
     name: str
     epochs: int
@@ -103,6 +107,22 @@ class PretrainedTraining(Training):
             weights={"C": 0.0},
         )
         return [pretrain, *super().stages()] if self.pretrain_epochs else super().stages()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFirstTraining(Training):
+    """Training that starts with the recognition network alone: the margin without the bound, without dropout."""
+
+    classifier_epochs: int = setting(10, "epochs of the classifier alone first; 0: none", least=0)
+
+    def stages(self) -> list[Stage]:
+        classifier = Stage(
+            name="classifier",
+            epochs=self.classifier_epochs,
+            learning_rate=self.learning_rate,
+            weights={"generative_weight": 0.0, "encoder.stack.dropout": 0.0},
+        )
+        return [classifier, *super().stages()] if self.classifier_epochs else super().stages()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -456,12 +476,17 @@ def checkpoint_step(checkpoint: Path) -> int:
 
 @contextmanager
 def replaced_attributes(target: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Give an object other attribute values for a while."""
-    before = {name: getattr(target, name) for name in values}
+    """Give an object, or its parts (`part.name`), other attribute values for a while."""
+    before = {name: operator.attrgetter(name)(target) for name in values}
     for name, value in values.items():
-        setattr(target, name, value)
+        _set_attribute(target, name, value)
     try:
         yield
     finally:
         for name, value in before.items():
-            setattr(target, name, value)
+            _set_attribute(target, name, value)
+
+
+def _set_attribute(target: Any, name: str, value: Any) -> None:
+    parent, _, last = name.rpartition(".")
+    setattr(operator.attrgetter(parent)(target) if parent else target, last, value)

@@ -18,7 +18,6 @@ import torch
 
 from mmdgm.batches import Batch
 from mmdgm.bench import naive, peers
-from mmdgm.bench.marginalising import marginalising_model
 from mmdgm.bench.timing import Contender, Turn, rate, rates, remotes
 from mmdgm.bench.workloads import (
     LEARNING_RATE,
@@ -40,6 +39,7 @@ from mmdgm.devices import Precision, pick_device
 from mmdgm.environment import device_name, versions
 from mmdgm.evaluation import predict_scores
 from mmdgm.imputation import impute
+from mmdgm.models import MarginalConditionalVAEConfig
 from mmdgm.presets import CONV_MMCVA, ModelConfig, find_preset
 from mmdgm.steps import Execution
 from mmdgm.training import SemiSupervisedTraining, Training
@@ -279,7 +279,8 @@ class Bench:
         rows = s.few_labeled + s.few_unlabeled
         for k in counts:
             torch.manual_seed(0)
-            model = marginalising_model(SHAPE, n_classes=k, z=CONV_MMCVA.z, dropout=CONV_MMCVA.dropout)
+            config = MarginalConditionalVAEConfig(z=CONV_MMCVA.z, dropout=CONV_MMCVA.dropout)
+            model = config.build(SHAPE, n_classes=k, n_rows=1)
             model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
             optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
             batch = naive.resident_batches(

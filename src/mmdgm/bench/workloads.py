@@ -15,12 +15,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmdgm import datasets
 from mmdgm.batches import Batches, Rows
 from mmdgm.bench import peers
-from mmdgm.bench.marginalising import MarginalisingModel, marginalising_step
+from mmdgm.bench.marginalising import marginalising_step
 from mmdgm.bench.timing import rate
 from mmdgm.devices import Precision
 from mmdgm.errors import InputError
 from mmdgm.evaluation import mean_elbo
-from mmdgm.models import MaxMarginConditionalVAE, VAEConfig
+from mmdgm.models import MarginalConditionalVAE, MaxMarginConditionalVAE, VAEConfig
 from mmdgm.presets import ModelConfig
 from mmdgm.steps import Execution, Objective
 from mmdgm.training import SemiSupervisedTraining, Trainer, Training
@@ -138,7 +138,7 @@ def peer_of(name: str, pixels: datasets.Images, device: str) -> peers.Peer:
     return peers.PEERS[name](images, batch=500, device=device)
 
 
-def marginalise(model: MarginalisingModel, optimizer: torch.optim.Optimizer, batches: Iterator[Any]) -> float:
+def marginalise(model: MarginalConditionalVAE, optimizer: torch.optim.Optimizer, batches: Iterator[Any]) -> float:
     marginalising_step(model, optimizer, next(batches))
     return 1.0
 

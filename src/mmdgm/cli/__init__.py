@@ -8,6 +8,8 @@ import typer
 import mmdgm
 from mmdgm.cli.bench import bench
 from mmdgm.cli.common import err
+from mmdgm.cli.data import data
+from mmdgm.cli.predict import predict
 from mmdgm.cli.train import list_, train
 from mmdgm.cli.use import evaluate, impute, sample
 from mmdgm.errors import InputError, TrainingStopped
@@ -17,8 +19,9 @@ INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 app.command("list")(list_)
-for command in (train, evaluate, sample, impute, bench):
+for command in (train, evaluate, predict, sample, impute, bench):
     app.command()(command)
+app.add_typer(data, name="data")
 
 
 def _version(wanted: bool) -> None:

@@ -32,6 +32,7 @@ def list_(
                 "dataset": p.config.data.dataset,
                 "labels": p.config.data.labels,
                 "model": p.model_name,
+                "cell": p.cell,
                 "paper": p.paper,
                 "time": p.time,
             }
@@ -45,7 +46,8 @@ def list_(
             "data set",
             "labels",
             "model",
-            "the paper's figure",
+            "where in the paper",
+            "its figure",
             "on one H200; on 2 CPU cores",
             box=None,
         )

@@ -12,18 +12,32 @@ from mmdgm.cli.common import DataDir, Device, Json, Run, Seed, err, number, out,
 from mmdgm.errors import InputError
 from mmdgm.imputation import impute as impute_values
 from mmdgm.own_data import read_values, save_arrays
+from mmdgm.prepared import prepare, seen, shown
 from mmdgm.sampling import sample_grid
 
 
-def evaluate(run: Run, data_dir: DataDir = None, device: Device = "auto", as_json: Json = False) -> None:
+def evaluate(
+    run: Run,
+    draws: Annotated[
+        int,
+        typer.Option(min=0, help="Draws of z for the importance-weighted log-likelihood, 100 or more; 0: none."),
+    ] = 0,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
     """Print a run's error and bound on the test set (and on its validation rows, if any).
 
-    Example: `mmdgm evaluate runs/mmva`
+    Figures called "binarised" are of Bernoulli draws of the grey values, the others of the values themselves.
+
+    Example: `mmdgm evaluate runs/mmva --draws 100`
     """
     trained = runs.load_run(run, device=device)
-    dataset = datasets.load(trained.config.data.dataset, data_dir)
+    data = trained.config.data
+    raw = datasets.load(data.dataset, data_dir, extra=data.extra)
+    dataset = prepare(raw, data.preprocessing, cache=(data_dir or datasets.default_data_dir()) / "cache")
     rows = runs.split_rows(dataset, trained.config, trained.seed)
-    figures = runs.evaluate(trained.model, dataset, rows)
+    figures = runs.evaluate(trained.model, dataset, rows, draws=draws)
     if as_json:
         print_json(figures)
         return
@@ -50,9 +64,11 @@ def sample(
     Example: `mmdgm sample runs/demo/seed-0 --columns 8 --seed 1`
     """
     trained = runs.load_run(run, device=device)
+    if not trained.model.generates:
+        raise InputError(f"{run}: its model was trained without the generative part, so it has no samples")
     grid = sample_grid(trained.model, columns=columns, rows=rows, seed=seed)
     png, npz = picture_and_arrays(to or run / "samples")
-    plots.save_grid(png, grid["x"])
+    plots.save_grid(png, shown(grid["x"], trained.config.data.preprocessing))
     save_arrays(npz, grid)
     report_files([png, npz], as_json)
 
@@ -81,17 +97,15 @@ def impute(
     Example: `mmdgm impute runs/demo/seed-0 holes.npz --out filled`
     """
     trained = runs.load_run(run, device=device)
-    divisor = trained.scale if scale is None else scale
-    if not 0 < divisor < float("inf"):
-        raise InputError(f"--scale {scale}: give a number above 0")
-    values = read_values(data, trained.shape, divisor)
+    values = read_values(data, trained.shape, trained.scale if scale is None else scale)
     png, npz = picture_and_arrays(to or data.with_name(f"{data.stem}-imputed"))
     if npz.resolve() == data.resolve():
         raise InputError(f"--out {to}: would write over the input; give another name")
     missing = np.isnan(values.unit)
     if not missing.any():
         err.print(f"{data}: nothing is missing (NaN marks what is)", markup=False, highlight=False)
-    filled = impute_values(trained.model, values.unit, missing, rounds=rounds, seed=seed)
+    unit = seen(values.unit, trained.config.data.preprocessing)
+    filled = impute_values(trained.model, unit, missing, rounds=rounds, seed=seed)
     save_arrays(npz, {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
     plots.save_grid(png, before_after(values.unit, filled))
     report_files([png, npz], as_json, filled_values=int(missing.sum()))

@@ -6,7 +6,7 @@ With ŷ = argmax_k s_k(x) for unlabeled rows, and means over the rows that each 
     min  g · mean_{l,u}[ −ELBO(x, y or ŷ) ]
          + α · ( h · mean_l[hinge] + α_U · mean_u[hat] + α_B · balance + d · ‖W‖² )
 
-    ELBO(x, y) = E_q[log p(x|z, y)] − KL(q(z|x, y) ‖ p(z)) + log p(y),   p(y) = 1/K
+    ELBO(x, y) see `conditional`
     W          weights of the classifier's last layer
     g, h       1, or 0 to leave the term out
 
@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from mmdgm import margins
 from mmdgm.batches import Batch
 from mmdgm.layers import at_least_float32
-from mmdgm.models.vae import VAE
+from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
+from mmdgm.models.conditional import ConditionalVAE
 from mmdgm.networks import Classifier, Encoder, Shape
 from mmdgm.ranks import mean_over_ranks
 from mmdgm.recipes import conditional_conv_networks, conv_classifier
@@ -48,11 +48,8 @@ class MaxMarginConditionalVAETerms(NamedTuple):
     top_class_share: Tensor  # (): the share of unlabeled rows that the most frequent putative label gets
 
 
-class MaxMarginConditionalVAE(VAE):
-    """A class-conditional VAE and a max-margin classifier that share nothing but the labels.
-
-    `encoder` and `decoder` take one-hot labels. A weight of 0 leaves its term out of the objective.
-    """
+class MaxMarginConditionalVAE(ConditionalVAE):
+    """A class-conditional VAE and a max-margin classifier; a weight of 0 leaves its term out of the objective."""
 
     def __init__(
         self,
@@ -70,13 +67,17 @@ class MaxMarginConditionalVAE(VAE):
         last_layer_decay: float = 1e-4,
         margin: float = 1.0,
         samples: int = 1,
+        likelihood: Likelihood | None = None,
     ):
-        super().__init__(encoder, decoder, samples=samples)
-        self.classifier, self.n_classes = classifier, n_classes
+        super().__init__(classifier, encoder, decoder, n_classes=n_classes, samples=samples, likelihood=likelihood)
         self.alpha, self.margin = alpha, margin
         self.hinge_weight, self.hat_weight, self.balance_weight = hinge_weight, hat_weight, balance_weight
         self.generative_weight, self.straight_through = generative_weight, straight_through
         self.last_layer_decay = last_layer_decay
+
+    @property
+    def generates(self) -> bool:
+        return bool(self.generative_weight)
 
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         n = len(batch.x)
@@ -93,7 +94,7 @@ class MaxMarginConditionalVAE(VAE):
         if len(scores_unlabeled):
             hat = margins.hat(scores_unlabeled, margin=self.margin)
             balance = margins.label_balance(scores[:n], batch.y, scores_unlabeled)
-            top_class_share = mean_over_ranks(one_hot(putative, self.n_classes).float().mean(dim=0)).max()
+            top_class_share = mean_over_ranks(self.one_hot(putative, scores).mean(dim=0)).max()
 
         margin_loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
         if self.hinge_weight:
@@ -120,38 +121,11 @@ class MaxMarginConditionalVAE(VAE):
 
     def _labels(self, y: Tensor, scores: Tensor) -> Tensor:
         """One-hot labels `(rows, K)`; their gradient reaches softmax(scores) with the straight-through weight."""
-        labels = one_hot(y, self.n_classes).to(scores.dtype)
+        labels = self.one_hot(y, scores)
         if self.straight_through:
             probabilities = scores.softmax(dim=1)
             labels = labels + self.straight_through * (probabilities - probabilities.detach())
         return labels
-
-    @torch.no_grad()
-    def scores(self, x: Tensor) -> Tensor:
-        """Unbounded margins of each class, `(rows, K)`."""
-        return at_least_float32(self.classifier(x))
-
-    def _predicted(self, x: Tensor) -> Tensor:
-        return one_hot(self.scores(x).argmax(dim=1), self.n_classes).to(x.dtype)
-
-    @torch.no_grad()
-    def elbo(self, x: Tensor) -> Tensor:
-        """The bound of each row with the predicted label, log p(y) included."""
-        labels = self._predicted(x)
-        return self.bound(x, self.encoder(x, labels), labels).elbo - math.log(self.n_classes)
-
-    @torch.no_grad()
-    def reconstruct(self, x: Tensor) -> Tensor:
-        """The decoder's mean at one draw of z ~ q(z|x, ŷ), ŷ predicted."""
-        labels = self._predicted(x)
-        return self.decode(self.encoder(x, labels).qz.rsample(), labels).mean
-
-    @torch.no_grad()
-    def generate(self, z: Tensor, y: Tensor | None = None) -> Tensor:
-        """The decoder's mean for given codes `(rows, z)` and classes `(rows,)`."""
-        if y is None:
-            raise ValueError("a conditional model generates from codes and classes: give y")
-        return self.decode(z, one_hot(y, self.n_classes).to(z.dtype)).mean
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
         if self.alpha and self.hinge_weight and abs(metrics["hinge"] - self.margin) < 0.005 * self.margin:
@@ -167,7 +141,7 @@ class MaxMarginConditionalVAEConfig:
 
     z: int = setting(100, "size of the latent code", least=1)
     dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
-    narrow: bool = setting(False, "make the classifier's last convolution 1×1 with one channel per class")
+    narrow: bool = setting(False, "make the classifier's last convolution 1×1 with few channels")
     alpha: float = setting(0.1, "weight α of all margin terms against the bound", least=0)
     margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
     hinge_weight: float = setting(1.0, "weight of the hinge loss on labeled rows", least=0)
@@ -176,13 +150,15 @@ class MaxMarginConditionalVAEConfig:
     generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
     last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
+    likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
     samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
 
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginConditionalVAE:
         """A new model, with weights from torch's current random state."""
+        likelihood = LIKELIHOODS[self.likelihood]
         return MaxMarginConditionalVAE(
             conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow),
-            *conditional_conv_networks(shape, z=self.z, n_classes=n_classes),
+            *conditional_conv_networks(shape, z=self.z, n_classes=n_classes, maps=likelihood.maps),
             n_classes=n_classes,
             alpha=self.alpha,
             hinge_weight=self.hinge_weight,
@@ -193,4 +169,5 @@ class MaxMarginConditionalVAEConfig:
             last_layer_decay=self.last_layer_decay,
             margin=self.margin,
             samples=self.samples,
+            likelihood=likelihood,
         )

@@ -1,7 +1,7 @@
 """The variational autoencoder, Kingma and Welling's "VA" in the paper.
 
     z ~ N(0, I)              latent code, `(rows, z)`
-    x ~ p(x|z)               pixels, Bernoulli with the decoder's logits
+    x ~ p(x|z)               pixels, see `likelihoods`
     q(z|x) = N(μ(x), σ²(x))  recognition network
 
     log p(x) ≥ ELBO(x) = E_q[log p(x|z)] − KL(q(z|x) ‖ p(z))
@@ -17,10 +17,11 @@ from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Bernoulli, Distribution, Normal, kl_divergence
+from torch.distributions import Distribution, Normal, kl_divergence
 
 from mmdgm.batches import Batch
 from mmdgm.layers import at_least_float32
+from mmdgm.likelihoods import LIKELIHOODS, BernoulliPixels, Likelihood, LikelihoodName
 from mmdgm.networks import Encoder, Encoding, Shape
 from mmdgm.recipes import conv_networks, mlp_networks
 from mmdgm.settings import setting
@@ -68,9 +69,12 @@ class VAE(nn.Module):
     `decoder(z, labels)` maps codes `(rows, z)`, and one-hot labels or None, to what `decode` makes p(x|z) of.
     """
 
-    def __init__(self, encoder: Encoder, decoder: nn.Module, *, samples: int = 1):
+    def __init__(
+        self, encoder: Encoder, decoder: nn.Module, *, samples: int = 1, likelihood: Likelihood | None = None
+    ):
         super().__init__()
         self.encoder, self.decoder, self.samples = encoder, decoder, samples
+        self.likelihood = likelihood or BernoulliPixels()
 
     def forward(self, batch: Batch) -> Terms:
         """The objective −mean ELBO over all rows, labeled or not."""
@@ -98,8 +102,13 @@ class VAE(nn.Module):
         return Normal(torch.zeros_like(qz.loc), torch.ones_like(qz.scale), validate_args=False)
 
     def decode(self, z: Tensor, labels: Tensor | None = None) -> Distribution:
-        """p(x|z): independent Bernoulli pixels; grey values are allowed. Override it for another likelihood."""
-        return Bernoulli(logits=at_least_float32(self.decoder(z, labels)), validate_args=False)
+        """p(x|z)."""
+        return self.likelihood.distribution(at_least_float32(self.decoder(z, labels)))
+
+    @property
+    def generates(self) -> bool:
+        """Whether the objective has the bound in it, so that there is a generative model to ask."""
+        return True
 
     # what a trained model is asked, one row or many; no gradients
 
@@ -107,6 +116,26 @@ class VAE(nn.Module):
     def elbo(self, x: Tensor) -> Tensor:
         """The bound of each row, `(rows,)`, from L draws of z."""
         return self.bound(x, self.encoder(x)).elbo
+
+    @torch.no_grad()
+    def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
+        """log p(x) of each row, `(rows,)`, estimated from below: log (1/k) Σ p(x|z) p(z) / q(z|x), k draws of z.
+
+        One draw has the bound as its mean; with their number it rises to log p(x)
+        ([Burda et al.](https://arxiv.org/abs/1509.00519)).
+        """
+        return self._importance_weighted(x, self.encoder(x), None, draws)
+
+    def _importance_weighted(self, x: Tensor, encoding: Encoding, labels: Tensor | None, draws: int) -> Tensor:
+        qz = encoding.qz
+        pz = self.prior(qz)
+        total = torch.full((len(x),), -math.inf, device=x.device)
+        for _ in range(draws):
+            z = qz.rsample()
+            pixels: Tensor = self.decode(z, labels).log_prob(x)
+            log_weight = pixels.flatten(1).sum(1) + (pz.log_prob(z) - qz.log_prob(z)).sum(1)
+            total = torch.logaddexp(total, log_weight)
+        return total - math.log(draws)
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
@@ -133,13 +162,15 @@ class VAEConfig:
     hidden: tuple[int, ...] = setting((500, 500), "units of the MLP's hidden layers", least=1)
     z: int = setting(50, "size of the latent code", least=1)
     dropout: float = setting(0.5, "dropout rate in the conv encoder", least=0, most=0.95)
+    likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
     samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
 
     def networks(self, shape: Shape) -> tuple[Encoder, nn.Module]:
+        maps = LIKELIHOODS[self.likelihood].maps
         if self.network == "mlp":
-            return mlp_networks(shape, hidden=self.hidden, z=self.z)
-        return conv_networks(shape, z=self.z, dropout=self.dropout)
+            return mlp_networks(shape, hidden=self.hidden, z=self.z, maps=maps)
+        return conv_networks(shape, z=self.z, dropout=self.dropout, maps=maps)
 
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> VAE:
         """A new model, with weights from torch's current random state."""
-        return VAE(*self.networks(shape), samples=self.samples)
+        return VAE(*self.networks(shape), samples=self.samples, likelihood=LIKELIHOODS[self.likelihood])

@@ -1,0 +1,167 @@
+"""`mmdgm predict`."""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+
+from mmdgm import runs
+from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files
+from mmdgm.corruption import Mask
+from mmdgm.errors import InputError
+from mmdgm.evaluation import predict_scores
+from mmdgm.imputation import impute
+from mmdgm.models import VAE
+from mmdgm.own_data import read_values
+from mmdgm.own_images import files_in, read_images
+from mmdgm.persistence import write_whole
+from mmdgm.prepared import seen
+
+ARRAYS = (".npz", ".npy")  # read_values says how an npz file is made of the latter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What is to be classified."""
+
+    names: list[str]
+    unit: NDArray[Any]  # (rows, channels, height, width) in [0, 1], NaN where missing
+    skipped: int = 0
+
+
+def predict(
+    run: Run,
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(metavar="INPUT", help="An npz file with an array x, image files, or a folder of them."),
+    ],
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference of missing values.")] = 100,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            help="What an npz file's values are divided by to lie in [0, 1]. Default: as in the training data."
+        ),
+    ] = None,
+    seed: Seed = 0,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="The CSV file. Default: INPUT-predictions.csv; for image files predictions.csv."
+        ),
+    ] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Classify your own images: a CSV file with prediction and scores of each, and a count per class.
+
+    An npz file is as for `mmdgm impute`: missing values (NaN) are imputed first; its rows count from 0.
+    Image files should look like the training data (light on black for digits); any size and mode is converted,
+    transparent becomes black.
+
+    Example: `mmdgm predict runs/demo/seed-0 scans/ --out digits.csv`
+    """
+    trained = runs.load_run(run, device=device)
+    if not hasattr(trained.model, "scores"):
+        raise InputError(
+            f"{run}: the model of {trained.config.preset} does not classify; give a run of one that does"
+        )
+    file = csv_file(inputs, to)
+    rows = read_rows(inputs, trained, scale)
+    missing = np.isnan(rows.unit)
+    unit = seen(rows.unit, trained.config.data.preprocessing)
+    scores = predict_scores(trained.model, fill(trained.model, unit, missing, rounds, seed), scale=1)
+    predictions = scores.argmax(1)
+    words = [trained.class_names[k] for k in predictions]
+    write_whole(file, csv_content(rows.names, words, missing.reshape(len(missing), -1).sum(1), scores))
+    counts = {name: int((predictions == k).sum()) for k, name in enumerate(trained.class_names)}
+    report_files(
+        [file],
+        as_json,
+        rows=len(scores),
+        imputed_values=int(missing.sum()),
+        skipped=rows.skipped,
+        predictions_per_class=counts,
+    )
+    if as_json:
+        return
+    table = Table("class", "rows", box=None)
+    for name, count in counts.items():
+        table.add_row(name, f"{count:,}")
+    if rows.skipped:
+        table.add_row("skipped", f"{rows.skipped:,}")
+    out.print(table)
+
+
+def csv_file(inputs: list[Path], to: Path | None) -> Path:
+    """Where the CSV file goes: never over an input."""
+    first = inputs[0] if inputs[0].name.strip(".") else inputs[0].resolve()  # . and .. have names, too
+    if to is not None:
+        file = to
+    elif first.is_dir():
+        file = first.parent / f"{first.name}-predictions.csv"
+    elif is_array(first):
+        file = first.with_name(f"{first.stem}-predictions.csv")
+    else:
+        file = Path("predictions.csv")
+    if file.resolve() in [path.resolve() for path in inputs]:
+        raise InputError(f"--out {file}: would write over an input; give another name")
+    if file.suffix.lower() != ".csv" or file.is_dir():
+        raise InputError(f"--out {file}: give a file name that ends in .csv")
+    return file
+
+
+def is_array(path: Path) -> bool:
+    return path.suffix.lower() in ARRAYS
+
+
+def read_rows(inputs: list[Path], trained: runs.TrainedRun, scale: float | None) -> Rows:
+    """Read one npz file, image files, or one folder of them."""
+    if len(inputs) > 1 and (odd := [path for path in inputs if path.is_dir() or is_array(path)]):
+        raise InputError(f"{odd[0]} is not alone; give one npz file, one folder of image files, or image files")
+    if is_array(inputs[0]) and not inputs[0].is_dir():
+        unit = read_values(inputs[0], trained.shape, trained.scale if scale is None else scale).unit
+        return Rows(names=[str(row) for row in range(len(unit))], unit=unit)
+    if scale is not None:
+        raise InputError(f"--scale {scale:g}: is for an npz file; image files are scaled to the training data")
+    if absent := [path for path in inputs if not path.exists()]:
+        raise InputError(f"{absent[0]} is missing")
+    return read_image_rows(inputs, trained)
+
+
+def read_image_rows(inputs: list[Path], trained: runs.TrainedRun) -> Rows:
+    """Read image files, and name those that are skipped; within a folder they go by their names alone."""
+    folder = inputs[0].is_dir()
+    files = files_in(inputs[0]) if folder else inputs
+    images = read_images(files, trained.shape, trained.scale)
+    for line in images.broken:
+        err.print(f"{line}; skipped", markup=False, highlight=False, soft_wrap=True)
+    if not images.paths:
+        raise InputError(f"{inputs[0]}: no image is left of {len(files)}; give files that open in an image viewer")
+    names = [path.name if folder else str(path) for path in images.paths]
+    return Rows(names=names, unit=images.unit, skipped=len(images.broken))
+
+
+def fill(model: VAE, x: NDArray[Any], missing: Mask, rounds: int, seed: int) -> NDArray[Any]:
+    """The images with their missing values imputed; complete ones take no part in it."""
+    holed = missing.any(axis=(1, 2, 3))
+    if not holed.any():
+        return x
+    filled = x.copy()
+    filled[holed] = impute(model, x[holed], missing[holed], rounds=rounds, seed=seed)
+    return filled
+
+
+def csv_content(names: list[str], predictions: list[str], missing: NDArray[Any], scores: NDArray[Any]) -> bytes:
+    """A line for each row; scores with all their digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["input", "prediction", "missing", *(f"score_{k}" for k in range(scores.shape[1]))])
+    for name, prediction, count, row in zip(names, predictions, missing, scores, strict=True):
+        writer.writerow([name, prediction, count, *row])
+    return text.getvalue().encode(errors="surrogateescape")  # a file name need not be UTF-8

@@ -1,0 +1,50 @@
+"""Local contrast normalisation, as for the paper's supervised SVHN (after Sermanet et al. and Goodfellow et al.).
+
+Global first, over all values of an image:  x ← (x − mean) / ‖x − mean‖
+then in each channel, with a 7×7 Gaussian window G (σ = 2, summing to 1, zeros beyond the border):
+
+    x ← (x − G∗x) / max( r, mean of r over the image, 10⁻⁴ ),   r = √(G∗x²)
+
+Factors that a whole image is multiplied with make no difference.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+WINDOW, SIGMA, LEAST = 7, 2.0, 1e-4
+BATCH = 1000
+
+
+def local_contrast(images: NDArray[Any]) -> NDArray[np.float32]:
+    """Images `(rows, channels, height, width)`, normalised."""
+    out = np.empty(images.shape, np.float32)
+    for start in range(0, len(images), BATCH):
+        rows = slice(start, start + BATCH)
+        out[rows] = _normalised(torch.from_numpy(images[rows].astype(np.float32))).numpy()
+    return out
+
+
+def _normalised(x: Tensor) -> Tensor:
+    x = x - x.mean(dim=(1, 2, 3), keepdim=True)
+    norm = x.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()
+    x = x / norm.where(norm > 0, 1.0)  # a constant image stays 0
+    root = _blurred(x.square()).sqrt()
+    return (x - _blurred(x)) / root.maximum(root.mean(dim=(2, 3), keepdim=True)).clamp_min(LEAST)
+
+
+def _blurred(x: Tensor) -> Tensor:
+    """G∗x, as products with one band matrix for each direction."""
+    return _band(x.shape[2]) @ x @ _band(x.shape[3])
+
+
+def _band(size: int) -> Tensor:
+    """The symmetric matrix that blurs a line of so many pixels."""
+    place = torch.arange(size, dtype=torch.float32)
+    distance = (place[:, None] - place).abs()
+    weights = torch.exp(-distance.square() / (2 * SIGMA**2)) * (distance <= WINDOW // 2)
+    around = torch.arange(-(WINDOW // 2), WINDOW // 2 + 1)
+    return weights / torch.exp(-around.square() / (2 * SIGMA**2)).sum()

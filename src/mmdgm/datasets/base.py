@@ -1,0 +1,51 @@
+"""What a data set is in memory, and the folder where those that lie in files are looked for.
+
+Images are uint8 `(rows, channels, height, width)`, as they lie in the files; `scale` is the divisor that
+takes them into [0, 1]. Nothing here shuffles or splits: see `splits`.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Images = NDArray[Any]  # uint8 as read from files, float32 after preprocessing
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A data set with its official split into training and test rows."""
+
+    name: str
+    x_train: Images
+    y_train: Labels
+    x_test: Images
+    y_test: Labels
+    n_classes: int
+    scale: float
+    class_names: tuple[str, ...] | None = None  # none: digits, which name themselves
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image."""
+        _, channels, height, width = self.x_train.shape
+        return channels, height, width
+
+
+def default_data_dir() -> Path:
+    """`$MMDGM_DATA`, or `mmdgm` in the user's cache folder."""
+    if chosen := os.environ.get("MMDGM_DATA"):
+        return Path(chosen).expanduser()
+    home = Path.home()
+    if sys.platform == "darwin":
+        cache = home / "Library" / "Caches"
+    elif sys.platform == "win32":
+        cache = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    else:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return cache / "mmdgm"

@@ -1,0 +1,18 @@
+"""The classifier of a VAE that was trained without one: a linear SVM on its frozen features (VA+Pegasos)."""
+
+import torch
+
+from mmdgm.datasets import Images, Labels
+from mmdgm.evaluation import inference, unit_batches
+from mmdgm.models import MaxMarginVAE
+from mmdgm.models.pegasos import fit_linear_svm
+
+
+def fit_frozen_classifier(model: MaxMarginVAE, images: Images, y: Labels, *, scale: float, seed: int = 0) -> None:
+    """Give the model the linear SVM of its features of these images."""
+    with inference(model, seed=seed) as device:
+        features = torch.cat([model.embed(x) for x in unit_batches(images, scale, device)])
+        labels = torch.from_numpy(y).to(device)
+        svm = fit_linear_svm(features, labels, n_classes=model.classifier.out_features, seed=seed)
+        model.classifier.weight.copy_(svm.weight)
+        model.classifier.bias.copy_(svm.bias)

@@ -1,0 +1,79 @@
+"""The class-conditional VAE with a classifier beside it, whatever the two are trained by.
+
+    y ~ uniform over K classes    z ~ N(0, I)    x ~ p(x|z, y)    q(z|x, y)    s(x): the classifier's scores
+
+    log p(x, y) ≥ ELBO(x, y) = E_q[log p(x|z, y)] − KL(q(z|x, y) ‖ p(z)) + log p(y),   p(y) = 1/K
+
+Asked about an image, the model takes the label that its classifier predicts.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from mmdgm.layers import at_least_float32
+from mmdgm.likelihoods import Likelihood
+from mmdgm.models.vae import VAE
+from mmdgm.networks import Classifier, Encoder
+
+
+class ConditionalVAE(VAE):
+    """A class-conditional VAE and a classifier that share nothing but the labels.
+
+    `encoder` and `decoder` take one-hot labels.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        encoder: Encoder,
+        decoder: nn.Module,
+        *,
+        n_classes: int,
+        samples: int = 1,
+        likelihood: Likelihood | None = None,
+    ):
+        super().__init__(encoder, decoder, samples=samples, likelihood=likelihood)
+        self.classifier, self.n_classes = classifier, n_classes
+
+    @torch.no_grad()
+    def scores(self, x: Tensor) -> Tensor:
+        """Unbounded margins of each class, `(rows, K)`."""
+        return at_least_float32(self.classifier(x))
+
+    def one_hot(self, y: Tensor, like: Tensor) -> Tensor:
+        """Classes `(rows,)` as one-hot labels `(rows, K)`."""
+        return one_hot(y, self.n_classes).to(like.dtype)
+
+    def _predicted(self, x: Tensor) -> Tensor:
+        return self.one_hot(self.scores(x).argmax(dim=1), x)
+
+    @torch.no_grad()
+    def elbo(self, x: Tensor) -> Tensor:
+        """The bound of each row with the predicted label, log p(y) included."""
+        labels = self._predicted(x)
+        return self.bound(x, self.encoder(x, labels), labels).elbo - math.log(self.n_classes)
+
+    @torch.no_grad()
+    def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
+        """log p(x) = log Σ_y p(y) p(x|y) of each row, estimated from below: `draws` draws of z for each class."""
+        of_classes = []
+        for k in range(self.n_classes):
+            labels = self.one_hot(torch.full((len(x),), k, device=x.device), x)
+            of_classes.append(self._importance_weighted(x, self.encoder(x, labels), labels, draws))
+        return torch.stack(of_classes).logsumexp(dim=0) - math.log(self.n_classes)
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """The decoder's mean at one draw of z ~ q(z|x, ŷ), ŷ predicted."""
+        labels = self._predicted(x)
+        return self.decode(self.encoder(x, labels).qz.rsample(), labels).mean
+
+    @torch.no_grad()
+    def generate(self, z: Tensor, y: Tensor | None = None) -> Tensor:
+        """The decoder's mean for given codes `(rows, z)` and classes `(rows,)`."""
+        if y is None:
+            raise ValueError("a conditional model generates from codes and classes: give y")
+        return self.decode(z, self.one_hot(y, z)).mean

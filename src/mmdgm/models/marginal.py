@@ -1,0 +1,117 @@
+"""Kingma et al.'s M2: a class-conditional VAE that marginalises unknown labels, where mmDCGM takes the best one.
+
+Over n labeled and m unlabeled rows, with q(y|x) = softmax(s(x)) and L(x, y) = −ELBO(x, y), log p(y) included:
+
+    min  ( Σ_l L(x, y) + Σ_u U(x) ) / (n + m) + α · mean_l[ −log q(y|x) ]
+
+    U(x) = Σ_k q(k|x) · ( L(x, k) + log q(k|x) )
+
+A step evaluates encoder and decoder n + m·K times.
+
+[Semi-supervised learning with deep generative models](https://arxiv.org/abs/1406.5298), equations 6 to 9.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from mmdgm.batches import Batch
+from mmdgm.layers import at_least_float32
+from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
+from mmdgm.models.conditional import ConditionalVAE
+from mmdgm.networks import Classifier, Encoder, Shape
+from mmdgm.ranks import mean_over_ranks
+from mmdgm.recipes import conditional_conv_networks, conv_classifier
+from mmdgm.settings import setting
+
+
+class MarginalConditionalVAETerms(NamedTuple):
+    """What the objective is made of; training minimises `loss` and logs the mean of the rest."""
+
+    loss: Tensor  # ()
+    elbo: Tensor  # (rows,): −L of labeled rows, −U of unlabeled ones
+    cross_entropy: Tensor  # (labeled rows,)
+    top_class_share: Tensor  # (): the share of unlabeled rows that the most frequent class gets
+
+
+class MarginalConditionalVAE(ConditionalVAE):
+    """A class-conditional VAE and a classifier q(y|x); `alpha` weighs the cross entropy."""
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        encoder: Encoder,
+        decoder: nn.Module,
+        *,
+        n_classes: int,
+        alpha: float = 0.1,
+        samples: int = 1,
+        likelihood: Likelihood | None = None,
+    ):
+        super().__init__(classifier, encoder, decoder, n_classes=n_classes, samples=samples, likelihood=likelihood)
+        self.alpha = alpha
+
+    def forward(self, batch: Batch) -> MarginalConditionalVAETerms:
+        n = len(batch.x)
+        scores = at_least_float32(self.classifier(batch.images()))
+        entropy = cross_entropy(scores[:n], batch.y, reduction="none")
+        elbo = -self.negative_elbo(batch.x, batch.y)
+        top_class_share = scores.new_zeros(())
+        if len(batch.x_unlabeled):
+            elbo = torch.cat([elbo, -self._marginal(batch.x_unlabeled, scores[n:])])
+            putative = self.one_hot(scores[n:].argmax(dim=1), scores)
+            top_class_share = mean_over_ranks(putative.mean(dim=0)).max()
+        loss = -elbo.mean() + self.alpha * entropy.mean()
+        return MarginalConditionalVAETerms(
+            loss=loss, elbo=elbo, cross_entropy=entropy, top_class_share=top_class_share
+        )
+
+    def negative_elbo(self, x: Tensor, y: Tensor) -> Tensor:
+        """L(x, y) of images and classes `(rows,)`, shape `(rows,)`."""
+        labels = self.one_hot(y, x)
+        return math.log(self.n_classes) - self.bound(x, self.encoder(x, labels), labels).elbo
+
+    def _marginal(self, x: Tensor, scores: Tensor) -> Tensor:
+        """U(x), shape `(rows,)`."""
+        every_class = torch.arange(self.n_classes, device=x.device).repeat(len(x))
+        cost = self.negative_elbo(x.repeat_interleave(self.n_classes, dim=0), every_class)
+        log_q = scores.log_softmax(dim=1)
+        return (log_q.exp() * (cost.reshape(-1, self.n_classes) + log_q)).sum(dim=1)
+
+    @torch.no_grad()
+    def elbo(self, x: Tensor) -> Tensor:
+        """The bound −U(x) on log p(x) of each row."""
+        return -self._marginal(x, self.scores(x))
+
+    def trivial_solution(self, metrics: dict[str, float]) -> str | None:
+        if metrics["top_class_share"] > 0.999:
+            return "all unlabeled rows are put into one class"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalConditionalVAEConfig:
+    """How a MarginalConditionalVAE is built, on the networks of Conv-MMCVA."""
+
+    z: int = setting(100, "size of the latent code", least=1)
+    dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
+    narrow: bool = setting(False, "make the classifier's last convolution 1×1 with few channels")
+    alpha: float = setting(0.1, "weight α of the cross entropy against the bound", least=0)
+    likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
+    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
+
+    def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MarginalConditionalVAE:
+        """A new model, with weights from torch's current random state."""
+        likelihood = LIKELIHOODS[self.likelihood]
+        return MarginalConditionalVAE(
+            conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow),
+            *conditional_conv_networks(shape, z=self.z, n_classes=n_classes, maps=likelihood.maps),
+            n_classes=n_classes,
+            alpha=self.alpha,
+            samples=self.samples,
+            likelihood=likelihood,
+        )

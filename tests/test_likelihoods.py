@@ -1,0 +1,72 @@
+"""Densities of pixels against the formulas written out."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import constraints
+
+from mmdgm.imputation import impute
+from mmdgm.likelihoods import LIKELIHOODS, GaussianPixels
+from mmdgm.models import MaxMarginConditionalVAEConfig, VAEConfig
+
+
+def test_bernoulli_log_probability_of_grey_values():
+    logits, x = torch.tensor([[0.3, -2.0]]), torch.tensor([[0.25, 1.0]])
+    mean = torch.sigmoid(logits)
+    expected = x * mean.log() + (1 - x) * (1 - mean).log()
+    torch.testing.assert_close(LIKELIHOODS["bernoulli"].distribution(logits).log_prob(x), expected)
+
+
+def test_gaussian_log_density():
+    mean, free, x = 0.4, -1.2, 1.1
+    parameters = torch.tensor([mean, free]).reshape(1, 2, 1, 1)
+    pixel = LIKELIHOODS["gaussian"].distribution(parameters)
+    log_variance = -8 + math.log1p(math.exp(free + 8))
+    expected = -0.5 * (math.log(2 * math.pi) + log_variance + (x - mean) ** 2 / math.exp(log_variance))
+    assert pixel.log_prob(torch.tensor(x)).item() == pytest.approx(expected, rel=1e-5)
+    assert pixel.mean.item() == pytest.approx(mean)
+
+
+def test_the_variance_has_a_floor_that_still_has_a_gradient():
+    free = torch.tensor([-20.0], requires_grad=True)
+    pixel = GaussianPixels().distribution(torch.stack([torch.zeros(1), free], dim=1))
+    assert pixel.scale.item() == pytest.approx(math.exp(-4), rel=1e-3)
+    pixel.scale.sum().backward()
+    assert free.grad.item() > 0
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32)])
+@pytest.mark.parametrize("config", [VAEConfig(network="conv", z=4), MaxMarginConditionalVAEConfig(z=4)])
+def test_networks_return_the_numbers_that_a_gaussian_needs(config, shape):
+    from dataclasses import replace
+
+    model = replace(config, likelihood="gaussian").build(shape, n_classes=3, n_rows=1)
+    labels = torch.eye(3)[:2] if isinstance(config, MaxMarginConditionalVAEConfig) else None
+    assert model.decode(torch.randn(2, 4), labels).mean.shape == (2, *shape)
+
+
+def test_missing_values_start_as_the_likelihood_says():
+    like = torch.zeros(10_000)
+    torch.manual_seed(0)
+    uniform, normal = (LIKELIHOODS[name].noise(like) for name in ("bernoulli", "gaussian"))
+    assert 0 <= uniform.min() < 0.01
+    assert 0.99 < uniform.max() <= 1
+    assert normal.min() < -3
+    assert normal.std() == pytest.approx(1, abs=0.03)
+    assert LIKELIHOODS["gaussian"].support is constraints.real
+
+
+def test_a_gaussian_model_imputes_values_beyond_the_unit_interval():
+    torch.manual_seed(0)
+    model = VAEConfig(hidden=(8,), z=2, likelihood="gaussian").build((1, 4, 4), n_classes=2, n_rows=1)
+    x = 5 * np.random.default_rng(0).standard_normal((3, 1, 4, 4)).astype(np.float32)
+    missing = np.zeros(x.shape, bool)
+    missing[:, :, 1] = True
+    filled = impute(model, x, missing, rounds=3)
+    assert (filled[~missing] == x[~missing]).all()
+    assert np.isfinite(filled).all()
+    x[0, 0, 0, 0] = np.inf
+    with pytest.raises(ValueError, match="finite"):
+        impute(model, x, missing, rounds=3)
