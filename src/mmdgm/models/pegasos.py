@@ -100,9 +100,8 @@ def pegasos(
 ) -> Tensor:
     """Weights `(P, K, d)` for each of P penalties λ, fitted side by side to rows `(N, d)` with labels `(N,)`.
 
-    Step t goes by 1/(λ(t + t₀)), t₀ = 1/(λ · FIRST_RATE): Pegasos' rate, without the first steps that a small λ
-    makes so large that projections and most of the steps undo them. The result is the mean over the later half
-    of the steps.
+    Step t goes by 1/(λ(t + t₀)): Pegasos' rate, with t₀ = 1/(λ · FIRST_RATE) in the place of projections, because
+    1/λ is far too much for the first steps. The result is the mean over the later half of the steps.
     """
     penalty = x.new_tensor(penalties)[:, None, None]
     weights = x.new_zeros(len(penalties), n_classes, x.shape[1])
@@ -116,21 +115,24 @@ def pegasos(
 
 
 @torch.no_grad()
-def fit_linear_svm(features: Tensor, y: Tensor, *, n_classes: int, seed: int = 0) -> LinearSVM:
-    """The classifier of features `(N, d)` and labels `(N,)`, with shrinkage and λ chosen on held-out rows of them."""
+def fit_linear_svm(features: Tensor, y: Tensor, *, n_classes: int, steps: int = STEPS, seed: int = 0) -> LinearSVM:
+    """The classifier of features `(N, d)` with labels `(N,)`; shrinkage and λ are chosen on a part of them."""
     features = at_least_float32(features)
-    shrinkage, penalty = _choose(features, y, n_classes=n_classes, seed=seed)
+    shrinkage, penalty = _choose(features, y, n_classes=n_classes, steps=steps, seed=seed)
     axes = Axes.of(features)
     x = axes.rows(features, shrinkage=shrinkage)
-    (weights,) = pegasos(x, y, n_classes=n_classes, penalties=[penalty], seed=seed)
+    (weights,) = pegasos(x, y, n_classes=n_classes, penalties=[penalty], steps=steps, seed=seed)
     return axes.svm(weights, shrinkage=shrinkage)
 
 
-def _choose(features: Tensor, y: Tensor, *, n_classes: int, seed: int) -> tuple[float, float]:
-    """(shrinkage, λ) of the fewest errors on a fifth of the rows; of few rows, over several draws of that fifth."""
+def _choose(features: Tensor, y: Tensor, *, n_classes: int, steps: int, seed: int) -> tuple[float, float]:
+    """(shrinkage, λ) of the fewest errors on a fifth of the rows.
+
+    Where that fifth is less than 1,000 rows, several are drawn, ten at most, and share the steps.
+    """
     n = max(len(y) // 5, 1)
     draws = min(max(1000 // n, 1), 10)
-    errors = torch.zeros(len(SHRINKAGES), len(PENALTIES), device=y.device)
+    errors = torch.zeros(len(SHRINKAGES), len(PENALTIES), dtype=torch.int64, device=y.device)
     for draw in range(draws):
         split = validation_split(y.cpu().numpy(), n, seed=seed * draws + draw)
         fitted, held_out = (torch.from_numpy(rows).to(y.device) for rows in split)
@@ -138,9 +140,9 @@ def _choose(features: Tensor, y: Tensor, *, n_classes: int, seed: int) -> tuple[
         for i, a in enumerate(SHRINKAGES):
             x, x_held_out = (axes.rows(features[rows], shrinkage=a) for rows in (fitted, held_out))
             weights = pegasos(
-                x, y[fitted], n_classes=n_classes, penalties=PENALTIES, steps=STEPS // draws, seed=seed
+                x, y[fitted], n_classes=n_classes, penalties=PENALTIES, steps=steps // draws, seed=seed
             )
             errors[i] += ((x_held_out @ weights.mT).argmax(dim=2) != y[held_out]).sum(dim=1)
-    flat = errors.flatten().tolist()
-    i, j = divmod(flat.index(min(flat)), len(PENALTIES))
+    counts = errors.flatten().tolist()
+    i, j = divmod(counts.index(min(counts)), len(PENALTIES))
     return SHRINKAGES[i], PENALTIES[j]
