@@ -10,7 +10,7 @@ import pytest
 from mmdgm import datasets, experiments, runs
 from mmdgm.datasets import Dataset, load
 from mmdgm.errors import InputError
-from mmdgm.presets import PRESETS, config_from_json, config_to_json, find_preset
+from mmdgm.presets import PRESETS, check, config_from_json, config_to_json, find_preset
 from mmdgm.settings import override, settings_of
 
 NAMES = [preset.name for preset in PRESETS]
@@ -132,6 +132,24 @@ def test_the_c_of_table_3_changes_the_margin_and_what_is_relative_to_it():
         assert config.model.C == C
         assert config.training.weight_decay == pytest.approx(C / 60_000)
         assert dataclasses.replace(config.model, C=1.0) == configs[1].model
+
+
+@pytest.mark.parametrize(
+    ("name", "assignments", "said"),
+    [
+        ("svhn-mmcva-1000", ["preprocessing=lcn"], "add --set likelihood=gaussian"),
+        ("mnist-va", ["preprocessing=lcn", "likelihood=gaussian"], "only grey values"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(name, assignments, said):
+    config, _ = override(find_preset(name).config, assignments)
+    with pytest.raises(InputError, match=said):
+        check(config)
+
+
+def test_a_classifier_alone_may_see_any_images():
+    config, _ = override(find_preset("mnist-cnn").config, ["preprocessing=lcn"])
+    check(config)
 
 
 SLICES = {"digits": ((1, 8, 8), 10), "svhn": ((3, 32, 32), 10), "norb": ((1, 32, 32), 5)}

@@ -23,7 +23,7 @@ from mmdgm.imputation import impute
 from mmdgm.models import VAE, MaxMarginVAE
 from mmdgm.persistence import claimed, read_json, write_json, write_tensors
 from mmdgm.prepared import Preprocessing, prepare, shown
-from mmdgm.presets import Config, config_to_json, find_preset
+from mmdgm.presets import Config, check, config_to_json, find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
 from mmdgm.runs import Rows, RunFolder, evaluate, read_run_config, split_rows
 from mmdgm.sampling import sample_grid
@@ -46,6 +46,7 @@ def train_runs(
 
     With several devices, every rank comes through here; only the first writes.
     """
+    check(config)
     runs = list(runs)
     for seed, folder in runs:
         _check_folder(config, seed, folder, resume)

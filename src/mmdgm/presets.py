@@ -45,6 +45,16 @@ class Config:
     training: Training
 
 
+def check(config: Config) -> None:
+    """Refuse settings that contradict each other."""
+    data, model = config.data, config.model
+    if data.preprocessing == "lcn" and data.binarised:
+        raise InputError("preprocessing=lcn, binarised=true: only grey values can be drawn as 0 or 1")
+    generative = getattr(model, "generative_weight", 1.0) > 0
+    if data.preprocessing == "lcn" and model.likelihood == "bernoulli" and generative:
+        raise InputError("preprocessing=lcn: such images do not lie in [0, 1]; add --set likelihood=gaussian")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     """A config with what `mmdgm list` says of it."""
