@@ -245,7 +245,10 @@ def _counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:
 def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: torch.device) -> Batches:
     training = config.training
     if len(rows.x_unlabeled) and not isinstance(training, SemiSupervisedTraining):
-        raise InputError(f"labels={config.data.labels}: {config.preset} is trained on labeled rows alone")
+        raise InputError(
+            f"labels={config.data.labels}: {config.preset} is trained on labeled rows alone; leave the others out "
+            f"with --set unlabeled=false"
+        )
     return Batches(
         torch.from_numpy(rows.x.copy()).to(device),
         torch.from_numpy(rows.y.copy()).to(device),
