@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from mmdgm import datasets, experiments, runs
+from mmdgm import datasets, experiments, frozen, runs
 from mmdgm.datasets import Dataset, load
 from mmdgm.errors import InputError
 from mmdgm.presets import PRESETS, check, config_from_json, config_to_json, find_preset
@@ -173,6 +173,7 @@ def small_slice(name, data_dir=None, *, extra=False):
 def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
     monkeypatch.setattr(datasets, "load", small_slice)
     monkeypatch.setattr(experiments, "impute", functools.partial(experiments.impute, rounds=2))
+    monkeypatch.setattr(frozen, "fit_linear_svm", functools.partial(frozen.fit_linear_svm, steps=50))
     data = preset.config.data
     rows = 60 if data.labels is None else 40 if data.unlabeled else 20
     changes = {"epochs": 20 // (rows // 10), "batch": 10, "log_every": 10, "execution": "plain"}
