@@ -43,8 +43,9 @@ def test_brightness_and_contrast_of_a_whole_image_make_no_difference():
     np.testing.assert_allclose(local_contrast(40 * images + 17), local_contrast(images), atol=1e-4)
 
 
-def test_a_constant_image_is_zero():
-    assert (local_contrast(np.full((1, 3, 32, 32), 77, np.uint8)) == 0).all()
+@pytest.mark.parametrize("value", [77, 0.1, 128 / 255, 0, 1e-3])
+def test_a_constant_image_is_zero(value):
+    assert (local_contrast(np.full((1, 3, 32, 32), value)) == 0).all()
 
 
 def test_batches_do_not_matter(monkeypatch):

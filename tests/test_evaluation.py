@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mmdgm import evaluation
-from mmdgm.evaluation import error_percent, mean_elbo, predict_scores
+from mmdgm.evaluation import error_percent, mean_elbo, mean_log_likelihood, predict_scores
 from mmdgm.models import VAEConfig
 
 
@@ -42,3 +42,35 @@ def test_bound_is_the_mean_over_rows_and_a_vae_has_no_error(monkeypatch):
     monkeypatch.setattr(evaluation, "BATCH", 3)
     assert once == pytest.approx(mean_elbo(model, images, scale=256.0), abs=0.05)
     assert error_percent(model, images, np.zeros(10), scale=256.0) is None
+
+
+class Binary(torch.nn.Module):
+    """Bounds that tell whether an image is binary, and which it is."""
+
+    def __init__(self, draws):
+        super().__init__()
+        self.draws, self.unused = draws, torch.nn.Parameter(torch.zeros(()))
+        self.seen = []
+
+    def elbo(self, x):
+        torch.rand(self.draws)
+        self.seen.append(x.clone())
+        return ((x == 0) | (x == 1)).flatten(1).all(1).float()
+
+    def log_likelihood(self, x, *, draws):
+        return draws * self.elbo(x)
+
+
+def test_binarised_figures_are_of_the_same_binary_images_for_every_model():
+    images = np.random.default_rng(0).integers(1, 16, (2500, 1, 2, 2), np.uint8)
+    models = [Binary(draws) for draws in (0, 7)]
+    for model in models:
+        assert mean_elbo(model, images, scale=16.0) == 0
+        assert mean_log_likelihood(model, images, scale=16.0, draws=3) == 0
+        model.seen.clear()
+        assert mean_elbo(model, images, scale=16.0, binarised=True) == 1
+        assert mean_log_likelihood(model, images, scale=16.0, draws=3, binarised=True) == 3
+    first, second = (torch.cat(model.seen) for model in models)
+    assert torch.equal(first, second)
+    assert torch.equal(first[:2500], first[2500:])
+    assert abs(first.mean().item() - images.mean() / 16) < 0.02

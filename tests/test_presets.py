@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from mmdgm import datasets, experiments, frozen, runs
 from mmdgm.datasets import Dataset, load
@@ -138,7 +139,11 @@ def test_the_c_of_table_3_changes_the_margin_and_what_is_relative_to_it():
     ("name", "assignments", "said"),
     [
         ("svhn-mmcva-1000", ["preprocessing=lcn"], "add --set likelihood=gaussian"),
-        ("mnist-va", ["preprocessing=lcn", "likelihood=gaussian"], "only grey values"),
+        ("mnist-va", ["preprocessing=lcn", "likelihood=gaussian"], "pixels of 0 or 1"),
+        ("mnist-va", ["likelihood=gaussian"], "pixels of 0 or 1"),
+        ("mnist-cnn", ["C=0"], "nothing to learn in the stage 'train'"),
+        ("svhn-conv-mmva", ["C=0"], "set classifier_epochs=0"),
+        ("mnist-mmva", ["generative_weight=0"], "set pretrain_epochs=0"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(name, assignments, said):
@@ -167,6 +172,15 @@ def small_slice(name, data_dir=None, *, extra=False):
     rows = np.concatenate([np.flatnonzero(y == k)[: 60 // n_classes] for k in range(n_classes)])
     x, y = x[rows], y[rows].astype(np.int64)
     return Dataset(name=name, x_train=x, y_train=y, x_test=x, y_test=y, n_classes=n_classes, scale=16.0)
+
+
+WITHOUT_BOUND = {
+    "mnist-cnn",
+    "mnist-mmcva-100-classifier",
+    "mnist-mmcva-100-labels-alone",
+    "norb-mmcva-1000-labels-alone",
+    "svhn-mmcva-1000-labels-alone",
+}
 
 
 @every_preset
@@ -201,7 +215,10 @@ def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
     assert 0 <= result["error_percent"] <= 100
     trained = runs.load_run(tmp_path / "run", device="cpu")
     pictures = {path.name for path in trained.folder.figures.iterdir()}
-    if trained.model.generates:
+    assert trained.scale == 16.0  # of the files, whatever the networks see
+    with_bound = preset.name not in WITHOUT_BOUND
+    assert trained.model.generates == with_bound
+    if with_bound:
         assert np.isfinite(result["elbo"])
         assert pictures == {"curves.png", "imputations.png", "samples.png"}
     else:
@@ -213,3 +230,46 @@ def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
 def test_networks_that_cannot_be_built_are_refused(assignment):
     with pytest.raises(InputError, match=f"^{assignment}: not allowed"):
         override(find_preset("mnist-va").config, [assignment])
+
+
+def test_a_run_on_normalised_images_is_used_as_it_was_trained(monkeypatch, tmp_path, quiet, mmdgm):
+    monkeypatch.setattr(datasets, "load", small_slice)
+    monkeypatch.setattr(experiments, "impute", functools.partial(experiments.impute, rounds=2))
+    monkeypatch.setattr(frozen, "fit_linear_svm", functools.partial(frozen.fit_linear_svm, steps=50))
+    monkeypatch.setenv("MMDGM_DATA", str(tmp_path / "data"))
+    config, overrides = override(find_preset("svhn-conv-va").config, ["epochs=1", "batch=20"])
+    run = tmp_path / "run"
+    (result,) = experiments.train_runs(
+        config, [(0, runs.RunFolder(run))], overrides=overrides, console=quiet, device="cpu"
+    )
+    figures = json.loads(mmdgm("evaluate", run, "--json", "--device", "cpu")[1])
+    assert figures == {name: pytest.approx(result[name], rel=1e-4) for name in figures}
+    whole = small_slice("svhn")
+    np.savez(tmp_path / "x.npz", x=whole.x_test)
+    assert mmdgm("predict", run, tmp_path / "x.npz", "--device", "cpu")[0] == 0
+    lines = (tmp_path / "x-predictions.csv").read_text().splitlines()[1:]
+    wrong = [int(line.split(",")[1]) != y for line, y in zip(lines, whole.y_test, strict=True)]
+    assert 100 * np.mean(wrong) == pytest.approx(result["error_percent"])
+    holed = whole.x_test.astype(float)
+    holed[0, 0, 0, 0] = np.nan
+    np.savez(tmp_path / "holed.npz", x=holed)
+    code, _, said = mmdgm("impute", run, tmp_path / "holed.npz", "--device", "cpu")
+    assert (code, "whole images" in said) == (2, True)
+    assert mmdgm("sample", run, "--device", "cpu")[0] == 0
+
+
+def test_va_with_pegasos_learns_its_classifier_afterwards_each_seed_for_itself(tmp_path, quiet, monkeypatch):
+    monkeypatch.setattr(frozen, "fit_linear_svm", functools.partial(frozen.fit_linear_svm, steps=500))
+    monkeypatch.setattr(experiments, "impute", functools.partial(experiments.impute, rounds=2))
+    config, overrides = override(find_preset("mnist-va").config, ["epochs=5", "batch=100", "hidden=64,32", "z=8"])
+    config = dataclasses.replace(config, data=dataclasses.replace(config.data, dataset="digits"))
+    common = {"overrides": overrides, "console": quiet, "device": "cpu"}
+    both = experiments.train_runs(config, [(s, runs.RunFolder(tmp_path / f"both-{s}")) for s in (0, 1)], **common)
+    (alone,) = experiments.train_runs(config, [(1, runs.RunFolder(tmp_path / "alone"))], **common)
+    assert both[1]["error_percent"] == alone["error_percent"]
+    assert max(result["error_percent"] for result in both) < 20
+    weights = [
+        runs.load_run(tmp_path / name, device="cpu").model.classifier.weight for name in ("both-1", "alone")
+    ]
+    torch.testing.assert_close(*weights)
+    assert weights[0].abs().max() > 0.1  # it starts from N(0, .01²)

@@ -351,7 +351,7 @@ def test_the_classifier_is_trained_first_without_bound_and_dropout():
     model = MaxMarginVAEConfig(network="conv", z=4, C=100.0, dropout=0.4).build((1, 8, 8), n_classes=10, n_rows=1)
     seen = []
     stack = model.encoder.stack
-    stack.register_forward_hook(lambda *_: seen.append((model.generative_weight, stack.dropout)))
+    stack.register_forward_hook(lambda *_: seen.append((model.generative_weight, model.encoder.dropout)))
     decoder = {name: value.clone() for name, value in model.decoder.state_dict().items()}
     kept = []
 

@@ -1,4 +1,4 @@
-"""Device-resident data: the images lie on the device as uint8, an epoch is a permutation of indices.
+"""Device-resident data: the images lie on the device as they are read, an epoch is a permutation of indices.
 
 The rows of a step are a pure function of (seed, step), so a resumed run needs no saved position. Where several
 processes train together, each takes its share of every step's rows.
@@ -17,7 +17,7 @@ from mmdgm.preprocessing import binarise, to_unit
 class Batch(NamedTuple):
     """What a model's objective is given. There may be no unlabeled rows (length 0)."""
 
-    x: Tensor  # (labeled rows, channels, height, width), values in [0, 1]
+    x: Tensor  # (labeled rows, channels, height, width); grey values lie in [0, 1]
     y: Tensor  # (labeled rows,) int64
     x_unlabeled: Tensor  # (unlabeled rows, channels, height, width)
 
@@ -29,9 +29,9 @@ class Batch(NamedTuple):
 class Store(NamedTuple):
     """All images and labels, on the device."""
 
-    x: Tensor  # (n, channels, height, width) uint8
+    x: Tensor  # (n, channels, height, width), uint8 or preprocessed
     y: Tensor  # (n,) int64
-    x_unlabeled: Tensor  # (m, channels, height, width) uint8
+    x_unlabeled: Tensor  # (m, channels, height, width)
 
 
 class Rows(NamedTuple):

@@ -29,9 +29,10 @@ def local_contrast(images: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _normalised(x: Tensor) -> Tensor:
+    rounding = torch.finfo(x.dtype).eps * x.abs().amax(dim=(1, 2, 3), keepdim=True) * x[0].numel() ** 0.5
     x = x - x.mean(dim=(1, 2, 3), keepdim=True)
     norm = x.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()
-    x = x / norm.where(norm > 0, 1.0)  # a constant image stays 0
+    x = torch.where(norm > 4 * rounding, x / norm, 0.0)  # a constant image is 0
     root = _blurred(x.square()).sqrt()
     return (x - _blurred(x)) / root.maximum(root.mean(dim=(2, 3), keepdim=True)).clamp_min(LEAST)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mmdgm.datasets import Images, Labels
 from mmdgm.models import VAE
-from mmdgm.preprocessing import binarise, to_unit
+from mmdgm.preprocessing import to_unit
 
 BATCH = 1000
 
@@ -32,7 +32,7 @@ def inference(model: VAE, *, seed: int = 0) -> Iterator[torch.device]:
 
 
 def unit_batches(images: Images, scale: float, device: torch.device) -> Iterator[Tensor]:
-    """Images batch by batch, as grey values in [0, 1] on the device."""
+    """Images batch by batch, divided by their scale, on the device."""
     for start in range(0, len(images), BATCH):
         yield to_unit(torch.from_numpy(images[start : start + BATCH].copy()).to(device), scale)
 
@@ -78,7 +78,10 @@ def _mean(
     seed: int,
 ) -> float:
     total = 0.0
+    pixels = torch.Generator().manual_seed(seed)  # its own: all models are given the same binary images
     with inference(model, seed=seed) as device:
         for x in unit_batches(images, scale, device):
-            total += of_rows(binarise(x) if binarised else x).double().sum().item()
+            if binarised:
+                x = (torch.rand(x.shape, generator=pixels).to(device) < x).to(x.dtype)
+            total += of_rows(x).double().sum().item()
     return total / len(images)

@@ -205,9 +205,9 @@ def _train_run(
     if isinstance(model, MaxMarginVAE) and not model.C:
         console.print("training the classifier on the frozen features (Pegasos) …", highlight=False)
         fit_frozen_classifier(model, rows.x, rows.y, scale=dataset.scale)
+    write_tensors(folder.weights, model.state_dict())
     figures = evaluate(model, dataset, rows)
     save_figures(folder, model, dataset, config.data.preprocessing)
-    write_tensors(folder.weights, model.state_dict())
     result |= {
         "status": "done",
         **figures,

@@ -67,6 +67,7 @@ class Encoder(nn.Module, ABC):
 
     hidden_widths: tuple[int, ...]  # widths of Encoding.hidden
     z: int  # size of the latent code
+    dropout: float = 0.0  # rate in training
 
     @abstractmethod
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding: ...
@@ -105,7 +106,7 @@ class MLPEncoder(Encoder):
 
 
 class MLPDecoder(nn.Module):
-    """Dense layers with softplus; latent codes `(rows, z)` to Bernoulli logits `(rows, *shape)`."""
+    """Dense layers with softplus; latent codes `(rows, z)` to what a likelihood is made of, `(rows, *shape)`."""
 
     def __init__(self, z: int, hidden: tuple[int, ...], shape: Shape):
         super().__init__()
@@ -207,20 +208,27 @@ class ConvEncoder(Encoder):
         channels, height, width = self.stack.out_shape
         flat = channels * height * width
         self.dense = dense(flat, dense_width) if dense_width else None
-        self.dropout = dropout
         self.hidden_widths, self.z = (dense_width or flat,), z
         self.head = GaussianHead(self.hidden_widths[0], z, zero_log_variance=zero_log_variance)
+
+    @property
+    def dropout(self) -> float:
+        return self.stack.dropout
+
+    @dropout.setter
+    def dropout(self, rate: float) -> None:
+        self.stack.dropout = rate
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
         features = self.stack(x, labels).flatten(1)
         if self.dense is not None:
-            features = dropout(relu(self.dense(features)), self.dropout, training=self.training)
+            features = dropout(relu(self.dense(features)), self.stack.dropout, training=self.training)
         mean, log_variance = self.head(features)
         return Encoding(mean, log_variance, (features,))
 
 
 class ConvDecoder(nn.Module):
-    """Dense layers to a small image, then convolutions and unpooling; the last layer gives Bernoulli logits."""
+    """Dense layers to a small image, then convolutions and unpooling, to what a likelihood is made of."""
 
     def __init__(
         self,

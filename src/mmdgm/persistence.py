@@ -24,7 +24,7 @@ except ImportError:  # Windows has no such lock; runs there are not guarded agai
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that at every moment its path holds the old content or all of the new."""
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:

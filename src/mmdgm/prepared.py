@@ -1,6 +1,7 @@
 """Data as the networks see them: grey values in [0, 1], or contrast-normalised images, kept on disk once made."""
 
 import hashlib
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from mmdgm.datasets import Dataset
 from mmdgm.errors import InputError
 from mmdgm.persistence import read_tensors, write_tensors
 
+logger = logging.getLogger("mmdgm")
 Preprocessing = Literal["unit", "lcn"]
 
 
@@ -40,9 +42,12 @@ def _cached_contrast(images: NDArray[Any], cache: Path) -> NDArray[np.float32]:
             kept: NDArray[np.float32] = read_tensors(path)[0]["x"].numpy()
             return kept
         except (InputError, KeyError):  # a damaged file is made anew
-            path.unlink()
+            pass
     normalised = contrast.local_contrast(images)
-    write_tensors(path, {"x": torch.from_numpy(normalised)})
+    try:
+        write_tensors(path, {"x": torch.from_numpy(normalised)})
+    except InputError as error:
+        logger.warning("mmdgm: %s; normalised images are not kept", error)
     return normalised
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def to_unit(pixels: Tensor, scale: float) -> Tensor:
-    """uint8 pixels to grey values in [0, 1]."""
+    """Pixels as they are read to what networks see: grey values to [0, 1]."""
     return pixels.to(torch.get_default_dtype()) / scale
 
 

@@ -120,7 +120,7 @@ class ClassifierFirstTraining(Training):
             name="classifier",
             epochs=self.classifier_epochs,
             learning_rate=self.learning_rate,
-            weights={"generative_weight": 0.0, "encoder.stack.dropout": 0.0},
+            weights={"generative_weight": 0.0, "encoder.dropout": 0.0},
         )
         return [classifier, *super().stages()] if self.classifier_epochs else super().stages()
 

@@ -143,7 +143,8 @@ def train(
     errors = [result["error_percent"] for result in results]
     if len(results) > 1 and None not in errors:
         spread = f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}"
-        table.add_row("mean", spread, number(float(np.mean([result["elbo"] for result in results]))), "", "")
+        bounds = [result["elbo"] for result in results if result["elbo"] is not None]
+        table.add_row("mean", spread, number(float(np.mean(bounds)) if bounds else None), "", "")
     out.print(table)
 
 

@@ -41,9 +41,10 @@ def evaluate(
     if as_json:
         print_json(figures)
         return
+    width = max(map(len, figures)) + 10
     for name, value in figures.items():
         words = name.replace("_percent", " %").replace("_", " ").replace("elbo", "bound (nats)")
-        out.print(f"{words:24}{number(value)}", highlight=False)
+        out.print(f"{words:{width}}{number(value)}", highlight=False)
 
 
 def sample(
@@ -57,7 +58,7 @@ def sample(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Generate images: a PNG grid and an npz file with x in [0, 1], z and, for a conditional model, y.
+    """Generate images: a PNG grid and an npz file with x (as the model sees them), z and, if conditional, y.
 
     A conditional model gives one row per class and one style (code z) per column.
 
@@ -107,7 +108,7 @@ def impute(
     unit = seen(values.unit, trained.config.data.preprocessing)
     filled = impute_values(trained.model, unit, missing, rounds=rounds, seed=seed)
     save_arrays(npz, {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
-    plots.save_grid(png, before_after(values.unit, filled))
+    plots.save_grid(png, before_after(values.unit, filled if missing.any() else values.unit))
     report_files([png, npz], as_json, filled_values=int(missing.sum()))
 
 

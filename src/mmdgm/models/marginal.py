@@ -84,8 +84,11 @@ class MarginalConditionalVAE(ConditionalVAE):
 
     @torch.no_grad()
     def elbo(self, x: Tensor) -> Tensor:
-        """The bound −U(x) on log p(x) of each row."""
-        return -self._marginal(x, self.scores(x))
+        """The bound −U(x) on log p(x) of each row, one class after the other."""
+        log_q = self.scores(x).log_softmax(dim=1)
+        y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        cost = torch.stack([self.negative_elbo(x, y + k) for k in range(self.n_classes)], dim=1)
+        return -(log_q.exp() * (cost + log_q)).sum(dim=1)
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
         if metrics["top_class_share"] > 0.999:
