@@ -1,6 +1,7 @@
 """The command as a user meets it: answers, files, and one clear line for each mistake."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -152,3 +153,13 @@ def test_seeds_are_ranges_and_lists():
     for wrong in ("", "a", "1-", "-1", "3-1", "1,1"):
         with pytest.raises(InputError):
             parse_seeds(wrong)
+
+
+def test_a_mean_over_seeds_of_a_model_without_bound(mmdgm, tmp_path, monkeypatch):
+    changes = ["generative_weight=0", "straight_through=0", "epochs=1"]
+    words = [word for change in changes for word in ("--set", change)]
+    code, out, _ = mmdgm(
+        "train", "digits-mmcva-50", "--seeds", "0-1", "--run-dir", tmp_path, "--device", "cpu", *words
+    )
+    assert code == 0
+    assert re.search(r"mean +[\d.]+ ± [\d.]+ +–", out)
