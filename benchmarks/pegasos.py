@@ -20,10 +20,10 @@ from sklearn.svm import LinearSVC
 from torch import Tensor
 
 from mmdgm import datasets, experiments, runs
-from mmdgm.datasets import Dataset, Images
-from mmdgm.evaluation import inference, unit_batches
+from mmdgm.datasets import Dataset
+from mmdgm.frozen import embed
 from mmdgm.margins import hinge
-from mmdgm.models import VAE
+from mmdgm.models import MaxMarginVAE
 from mmdgm.models.pegasos import Axes, fit_linear_svm, pegasos
 from mmdgm.presets import find_preset
 from mmdgm.settings import override
@@ -33,20 +33,16 @@ STEPS = 50_000
 SHRINKAGES = (1.0, 0.001)
 
 
-def train_vae(epochs: int, *, data_dir: Path | None, console: Console) -> VAE:
+def train_vae(epochs: int, *, data_dir: Path | None, console: Console) -> MaxMarginVAE:
     config, overrides = override(find_preset("mnist-va").config, [f"epochs={epochs}"])
     with tempfile.TemporaryDirectory() as folder:
         run = runs.RunFolder(Path(folder) / "mnist-va")
         experiments.train_runs(
             config, [(0, run)], overrides=overrides, console=console, data_dir=data_dir, device="cpu"
         )
-        return runs.load_run(run.path, device="cpu").model
-
-
-def hidden_features(model: VAE, images: Images, *, scale: float) -> Tensor:
-    """The encoder's hidden layers side by side, `(rows, sum of their widths)`."""
-    with inference(model) as device:
-        return torch.cat([torch.cat(model.encoder(x).hidden, dim=1) for x in unit_batches(images, scale, device)])
+        model = runs.load_run(run.path, device="cpu").model
+        assert isinstance(model, MaxMarginVAE)
+        return model
 
 
 def by_pegasos(x: Tensor, y: Tensor) -> Tensor:
@@ -95,7 +91,7 @@ def main() -> None:
     dataset = datasets.load("mnist", arguments.data_dir)
     model = train_vae(arguments.epochs, data_dir=arguments.data_dir, console=console)
     features, test_features = (
-        hidden_features(model, images, scale=dataset.scale) for images in (dataset.x_train, dataset.x_test)
+        embed(model, images, scale=dataset.scale) for images in (dataset.x_train, dataset.x_test)
     )
     console.print(compare(features, test_features, dataset))
 

@@ -141,9 +141,9 @@ def test_the_c_of_table_3_changes_the_margin_and_what_is_relative_to_it():
         ("svhn-mmcva-1000", ["preprocessing=lcn"], "add --set likelihood=gaussian"),
         ("mnist-va", ["preprocessing=lcn", "likelihood=gaussian"], "pixels of 0 or 1"),
         ("mnist-va", ["likelihood=gaussian"], "pixels of 0 or 1"),
-        ("mnist-cnn", ["C=0"], "nothing to learn in the stage 'train'"),
-        ("svhn-conv-mmva", ["C=0"], "set classifier_epochs=0"),
-        ("mnist-mmva", ["generative_weight=0"], "set pretrain_epochs=0"),
+        ("mnist-cnn", ["C=0"], "the stage 'train' has nothing to learn; change"),
+        ("svhn-conv-mmva", ["C=0"], "--set classifier_epochs=0"),
+        ("mnist-mmva", ["generative_weight=0"], "--set pretrain_epochs=0"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(name, assignments, said):
@@ -154,7 +154,10 @@ def test_settings_that_contradict_each_other_are_refused(name, assignments, said
 
 def test_a_classifier_alone_may_see_any_images():
     config, _ = override(find_preset("mnist-cnn").config, ["preprocessing=lcn"])
-    check(config)
+    assert check(config) is None
+    generative, _ = override(config, ["generative_weight=1"])
+    with pytest.raises(InputError, match="likelihood=gaussian"):
+        check(generative)
 
 
 SLICES = {"digits": ((1, 8, 8), 10), "svhn": ((3, 32, 32), 10), "norb": ((1, 32, 32), 5)}

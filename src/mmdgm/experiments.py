@@ -11,10 +11,10 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from mmdgm import datasets, plots
+from mmdgm import plots
 from mmdgm.batches import Batches
 from mmdgm.corruption import rand_drop, rect
-from mmdgm.datasets import Dataset, default_data_dir
+from mmdgm.datasets import Dataset
 from mmdgm.devices import make_fabric
 from mmdgm.environment import device_name, git_commit, versions
 from mmdgm.errors import InputError, TrainingStopped
@@ -22,10 +22,10 @@ from mmdgm.frozen import fit_frozen_classifier
 from mmdgm.imputation import impute
 from mmdgm.models import VAE, MaxMarginVAE
 from mmdgm.persistence import claimed, read_json, write_json, write_tensors
-from mmdgm.prepared import Preprocessing, prepare, shown
+from mmdgm.prepared import Preprocessing, shown
 from mmdgm.presets import Config, check, config_to_json, find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
-from mmdgm.runs import Rows, RunFolder, evaluate, read_run_config, split_rows
+from mmdgm.runs import Rows, RunFolder, evaluate, load_data, read_run_config, split_rows
 from mmdgm.sampling import sample_grid
 from mmdgm.training import Record, SemiSupervisedTraining, Trainer, checkpoint_step
 
@@ -50,8 +50,7 @@ def train_runs(
     runs = list(runs)
     for seed, folder in runs:
         _check_folder(config, seed, folder, resume)
-    raw = datasets.load(config.data.dataset, data_dir, extra=config.data.extra)
-    dataset = prepare(raw, config.data.preprocessing, cache=(data_dir or default_data_dir()) / "cache")
+    dataset, file_scale = load_data(config, data_dir)
     fabric = make_fabric(device, precision=config.training.precision, devices=devices, num_nodes=num_nodes)
     trainer: Trainer | None = None
     results, stopped = [], []
@@ -75,7 +74,7 @@ def train_runs(
                     seed,
                     folder,
                     dataset=dataset,
-                    raw_scale=raw.scale,
+                    file_scale=file_scale,
                     rows=rows,
                     trainer=trainer,
                     batches=batches,
@@ -135,7 +134,7 @@ def _train_run(
     folder: RunFolder,
     *,
     dataset: Dataset,
-    raw_scale: float,
+    file_scale: float,
     rows: Rows,
     trainer: Trainer,
     batches: Batches,
@@ -160,7 +159,7 @@ def _train_run(
             "n_classes": dataset.n_classes,
             "class_names": list(dataset.class_names or map(str, range(dataset.n_classes))),
             "n_rows": len(rows.x),
-            "scale": raw_scale,
+            "scale": file_scale,
         },
     )
     result: dict[str, Any] = {

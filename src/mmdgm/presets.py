@@ -53,9 +53,10 @@ def check(config: Config) -> None:
     for stage in config.training.stages():
         left = [stage.weights.get(name, getattr(model, name, 1.0)) for name in ("C", "generative_weight")]
         if not any(left):
+            epochs = f"{stage.name}_epochs"
+            remedy = f"leave it out by --set {epochs}=0" if epochs in settings_of(config) else "change one of them"
             raise InputError(
-                f"C=0 and generative_weight=0 leave nothing to learn in the stage {stage.name!r}; "
-                f"change one of them, or set {stage.name}_epochs=0"
+                f"C=0 and generative_weight=0: the stage {stage.name!r} has nothing to learn; {remedy}"
             )
     generative = getattr(model, "generative_weight", 1.0) > 0
     if data.preprocessing == "lcn" and model.likelihood == "bernoulli" and generative:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mmdgm import datasets
 from mmdgm.datasets import Dataset, Images, Labels
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
@@ -23,6 +24,7 @@ from mmdgm.likelihoods import BernoulliPixels
 from mmdgm.models import VAE
 from mmdgm.networks import Shape
 from mmdgm.persistence import read_json, read_tensors
+from mmdgm.prepared import prepare
 from mmdgm.presets import Config, config_from_json
 from mmdgm.splits import complement, labeled_draw, validation_split
 
@@ -71,6 +73,13 @@ class Rows:
     x_unlabeled: Images
     x_validation: Images
     y_validation: Labels
+
+
+def load_data(config: Config, data_dir: Path | None) -> tuple[Dataset, float]:
+    """The config's data set as networks see it, and the scale of the values in its files."""
+    raw = datasets.load(config.data.dataset, data_dir, extra=config.data.extra)
+    cache = (data_dir or datasets.default_data_dir()) / "cache"
+    return prepare(raw, config.data.preprocessing, cache=cache), raw.scale
 
 
 def split_rows(dataset: Dataset, config: Config, seed: int) -> Rows:

@@ -7,12 +7,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mmdgm import datasets, plots, runs
+from mmdgm import plots, runs
 from mmdgm.cli.common import DataDir, Device, Json, Run, Seed, err, number, out, print_json, report_files
 from mmdgm.errors import InputError
 from mmdgm.imputation import impute as impute_values
 from mmdgm.own_data import read_values, save_arrays
-from mmdgm.prepared import prepare, seen, shown
+from mmdgm.prepared import seen, shown
 from mmdgm.sampling import sample_grid
 
 
@@ -33,9 +33,7 @@ def evaluate(
     Example: `mmdgm evaluate runs/mmva --draws 100`
     """
     trained = runs.load_run(run, device=device)
-    data = trained.config.data
-    raw = datasets.load(data.dataset, data_dir, extra=data.extra)
-    dataset = prepare(raw, data.preprocessing, cache=(data_dir or datasets.default_data_dir()) / "cache")
+    dataset, _ = runs.load_data(trained.config, data_dir)
     rows = runs.split_rows(dataset, trained.config, trained.seed)
     figures = runs.evaluate(trained.model, dataset, rows, draws=draws)
     if as_json:

@@ -8,15 +8,18 @@ Asked about an image, the model takes the label that its classifier predicts.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from mmdgm.layers import at_least_float32
-from mmdgm.likelihoods import Likelihood
+from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
 from mmdgm.models.vae import VAE
-from mmdgm.networks import Classifier, Encoder
+from mmdgm.networks import Classifier, Encoder, Shape
+from mmdgm.recipes import conditional_conv_networks, conv_classifier
+from mmdgm.settings import setting
 
 
 class ConditionalVAE(VAE):
@@ -77,3 +80,20 @@ class ConditionalVAE(VAE):
         if y is None:
             raise ValueError("a conditional model generates from codes and classes: give y")
         return self.decode(z, self.one_hot(y, z)).mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalVAEConfig:
+    """What every conditional model is built of."""
+
+    z: int = setting(100, "size of the latent code", least=1)
+    dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
+    narrow: bool = setting(False, "make the classifier's last convolution 1×1 with few channels")
+    likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
+    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
+
+    def networks(self, shape: Shape, *, n_classes: int) -> tuple[Classifier, Encoder, nn.Module]:
+        """Classifier, encoder and decoder."""
+        classifier = conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow)
+        maps = LIKELIHOODS[self.likelihood].maps
+        return classifier, *conditional_conv_networks(shape, z=self.z, n_classes=n_classes, maps=maps)

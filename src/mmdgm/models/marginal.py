@@ -21,12 +21,17 @@ from torch.nn.functional import cross_entropy
 
 from mmdgm.batches import Batch
 from mmdgm.layers import at_least_float32
-from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
-from mmdgm.models.conditional import ConditionalVAE
+from mmdgm.likelihoods import LIKELIHOODS, Likelihood
+from mmdgm.models.conditional import ConditionalVAE, ConditionalVAEConfig
 from mmdgm.networks import Classifier, Encoder, Shape
 from mmdgm.ranks import mean_over_ranks
-from mmdgm.recipes import conditional_conv_networks, conv_classifier
 from mmdgm.settings import setting
+
+
+def marginal_cost(costs: Tensor, scores: Tensor) -> Tensor:
+    """U(x) `(rows,)` from L(x, k) and the scores of q(k|x), both `(rows, K)`."""
+    log_q = scores.log_softmax(dim=1)
+    return (log_q.exp() * (costs + log_q)).sum(dim=1)
 
 
 class MarginalConditionalVAETerms(NamedTuple):
@@ -62,7 +67,9 @@ class MarginalConditionalVAE(ConditionalVAE):
         elbo = -self.negative_elbo(batch.x, batch.y)
         top_class_share = scores.new_zeros(())
         if len(batch.x_unlabeled):
-            elbo = torch.cat([elbo, -self._marginal(batch.x_unlabeled, scores[n:])])
+            every_class = torch.arange(self.n_classes, device=scores.device).repeat(len(batch.x_unlabeled))
+            costs = self.negative_elbo(batch.x_unlabeled.repeat_interleave(self.n_classes, dim=0), every_class)
+            elbo = torch.cat([elbo, -marginal_cost(costs.reshape(-1, self.n_classes), scores[n:])])
             putative = self.one_hot(scores[n:].argmax(dim=1), scores)
             top_class_share = mean_over_ranks(putative.mean(dim=0)).max()
         loss = -elbo.mean() + self.alpha * entropy.mean()
@@ -75,20 +82,12 @@ class MarginalConditionalVAE(ConditionalVAE):
         labels = self.one_hot(y, x)
         return math.log(self.n_classes) - self.bound(x, self.encoder(x, labels), labels).elbo
 
-    def _marginal(self, x: Tensor, scores: Tensor) -> Tensor:
-        """U(x), shape `(rows,)`."""
-        every_class = torch.arange(self.n_classes, device=x.device).repeat(len(x))
-        cost = self.negative_elbo(x.repeat_interleave(self.n_classes, dim=0), every_class)
-        log_q = scores.log_softmax(dim=1)
-        return (log_q.exp() * (cost.reshape(-1, self.n_classes) + log_q)).sum(dim=1)
-
     @torch.no_grad()
     def elbo(self, x: Tensor) -> Tensor:
         """The bound −U(x) on log p(x) of each row, one class after the other."""
-        log_q = self.scores(x).log_softmax(dim=1)
         y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        cost = torch.stack([self.negative_elbo(x, y + k) for k in range(self.n_classes)], dim=1)
-        return -(log_q.exp() * (cost + log_q)).sum(dim=1)
+        costs = [self.negative_elbo(x, y + k) for k in range(self.n_classes)]
+        return -marginal_cost(torch.stack(costs, dim=1), self.scores(x))
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
         if metrics["top_class_share"] > 0.999:
@@ -97,24 +96,17 @@ class MarginalConditionalVAE(ConditionalVAE):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalConditionalVAEConfig:
+class MarginalConditionalVAEConfig(ConditionalVAEConfig):
     """How a MarginalConditionalVAE is built, on the networks of Conv-MMCVA."""
 
-    z: int = setting(100, "size of the latent code", least=1)
-    dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
-    narrow: bool = setting(False, "make the classifier's last convolution 1×1 with few channels")
     alpha: float = setting(0.1, "weight α of the cross entropy against the bound", least=0)
-    likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
-    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
 
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MarginalConditionalVAE:
         """A new model, with weights from torch's current random state."""
-        likelihood = LIKELIHOODS[self.likelihood]
         return MarginalConditionalVAE(
-            conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow),
-            *conditional_conv_networks(shape, z=self.z, n_classes=n_classes, maps=likelihood.maps),
+            *self.networks(shape, n_classes=n_classes),
             n_classes=n_classes,
             alpha=self.alpha,
             samples=self.samples,
-            likelihood=likelihood,
+            likelihood=LIKELIHOODS[self.likelihood],
         )

@@ -25,11 +25,10 @@ from torch import Tensor, nn
 from mmdgm import margins
 from mmdgm.batches import Batch
 from mmdgm.layers import at_least_float32
-from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
-from mmdgm.models.conditional import ConditionalVAE
+from mmdgm.likelihoods import LIKELIHOODS, Likelihood
+from mmdgm.models.conditional import ConditionalVAE, ConditionalVAEConfig
 from mmdgm.networks import Classifier, Encoder, Shape
 from mmdgm.ranks import mean_over_ranks
-from mmdgm.recipes import conditional_conv_networks, conv_classifier
 from mmdgm.settings import setting
 
 
@@ -136,12 +135,9 @@ class MaxMarginConditionalVAE(ConditionalVAE):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxMarginConditionalVAEConfig:
+class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
     """How a MaxMarginConditionalVAE is built."""
 
-    z: int = setting(100, "size of the latent code", least=1)
-    dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
-    narrow: bool = setting(False, "make the classifier's last convolution 1×1 with few channels")
     alpha: float = setting(0.1, "weight α of all margin terms against the bound", least=0)
     margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
     hinge_weight: float = setting(1.0, "weight of the hinge loss on labeled rows", least=0)
@@ -150,15 +146,11 @@ class MaxMarginConditionalVAEConfig:
     generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
     last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
-    likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
-    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
 
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginConditionalVAE:
         """A new model, with weights from torch's current random state."""
-        likelihood = LIKELIHOODS[self.likelihood]
         return MaxMarginConditionalVAE(
-            conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow),
-            *conditional_conv_networks(shape, z=self.z, n_classes=n_classes, maps=likelihood.maps),
+            *self.networks(shape, n_classes=n_classes),
             n_classes=n_classes,
             alpha=self.alpha,
             hinge_weight=self.hinge_weight,
@@ -169,5 +161,5 @@ class MaxMarginConditionalVAEConfig:
             last_layer_decay=self.last_layer_decay,
             margin=self.margin,
             samples=self.samples,
-            likelihood=likelihood,
+            likelihood=LIKELIHOODS[self.likelihood],
         )
