@@ -445,3 +445,16 @@ def test_reconstruction_is_conditioned_on_the_predicted_label():
 def test_trivial_solutions_are_recognised(model, metrics, said):
     reason = model.trivial_solution(metrics)
     assert reason is None if said is None else said in reason
+
+
+def test_kl_is_that_of_torch_and_stays_finite_where_that_underflows():
+    torch.manual_seed(0)
+    mean, log_variance = torch.randn(5, 3), torch.randn(5, 3) * 4
+    encoding = Encoding(mean, log_variance, ())
+    standard = Normal(torch.zeros(5, 3), torch.ones(5, 3))
+    torch.testing.assert_close(encoding.kl, kl_divergence(encoding.qz, standard).sum(1))
+    tiny = torch.full((1, 1), -200.0, requires_grad=True)
+    kl = Encoding(torch.zeros(1, 1), tiny, ()).kl
+    kl.sum().backward()
+    assert kl.item() == pytest.approx(0.5 * (200 - 1))
+    assert tiny.grad.item() == pytest.approx(-0.5)

@@ -23,7 +23,7 @@ def test_readme_runs(tmp_path, monkeypatch, mmdgm):
     holes[:, :, 2:4] = np.nan
     np.savez("holes.npz", x=holes)
     tour = [line for line in blocks("sh")[1].splitlines() if line]
-    assert len(tour) == 6
+    assert len(tour) == 7
     for line in tour:
         words = shlex.split(line, comments=True)
         shortened = ["--set", "epochs=2", "--device", "cpu"] if words[1] == "train" else []

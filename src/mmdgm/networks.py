@@ -41,6 +41,15 @@ class Encoding(NamedTuple):
         scale = (0.5 * at_least_float32(self.log_variance)).exp()
         return Normal(at_least_float32(self.mean), scale, validate_args=False)
 
+    @property
+    def kl(self) -> Tensor:
+        """KL(q ‖ N(0, I)) of each row: Σ ½ (μ² + σ² − 1 − log σ²), shape `(rows,)`.
+
+        From log σ² itself: its exponential underflows below −87, where a network may pass through early on.
+        """
+        mean, log_variance = at_least_float32(self.mean), at_least_float32(self.log_variance)
+        return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(dim=1)
+
 
 class GaussianHead(nn.Module):
     """Mean and log-variance as affine functions of the last activation."""

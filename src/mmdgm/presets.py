@@ -221,9 +221,10 @@ SVHN_CONV_MMVA = Config(
     preset="svhn-conv-mmva",
     data=SVHN_LCN,
     model=SVHN_MMVA,
-    # the authors' weight decay is 2e-6 on ELBO/C − hinge
+    # The authors' weight decay is 2e-6 on ELBO/C − hinge, their rate 1e-3. Here 1e-3 and 5e-4 are unstable when
+    # the bound joins in (log σ² of the code runs to −200 and back); 3e-4 was not in 8,500 steps.
     training=ClassifierFirstTraining(
-        classifier_epochs=10, epochs=80, learning_rate=1e-3, warmup_steps=200, weight_decay=2e-2
+        classifier_epochs=10, epochs=80, learning_rate=3e-4, warmup_steps=200, weight_decay=2e-2
     ),
 )
 SVHN_CONV_VA = Config(

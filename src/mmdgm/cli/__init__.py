@@ -9,6 +9,7 @@ import mmdgm
 from mmdgm.cli.bench import bench
 from mmdgm.cli.common import err
 from mmdgm.cli.data import data
+from mmdgm.cli.export import export
 from mmdgm.cli.predict import predict
 from mmdgm.cli.train import list_, train
 from mmdgm.cli.use import evaluate, impute, sample
@@ -19,7 +20,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 app.command("list")(list_)
-for command in (train, evaluate, predict, sample, impute, bench):
+for command in (train, evaluate, predict, sample, impute, export, bench):
     app.command()(command)
 app.add_typer(data, name="data")
 

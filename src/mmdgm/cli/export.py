@@ -1,0 +1,44 @@
+"""`mmdgm export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mmdgm import runs
+from mmdgm.cli.common import Json, Run, out, report_files
+from mmdgm.errors import InputError
+from mmdgm.export import OPSET, export_onnx, metadata_of
+
+
+def export(
+    run: Run,
+    onnx: Annotated[bool, typer.Option("--onnx", help="The format: ONNX, for onnxruntime and others.")] = False,
+    to: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.onnx", help="Default: classifier.onnx in RUN.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a run's classifier as a file that other programs can run, and check its scores.
+
+    Input x, float32 (rows, channels, height, width), as the network sees it: values divided by the scale that
+    stands in the file's metadata, with the class names. Output scores, (rows, classes).
+
+    Example: `mmdgm export runs/demo/seed-0 --onnx --out digits.onnx`
+    """
+    if not onnx:
+        raise InputError("which format? give --onnx")
+    file = to or run / "classifier.onnx"
+    if file.suffix.lower() != ".onnx" or file.is_dir():
+        raise InputError(f"--out {file}: give a file name that ends in .onnx")
+    trained = runs.load_run(run, device="cpu")
+    if not hasattr(trained.model, "scores"):
+        raise InputError(
+            f"{run}: the model of {trained.config.preset} does not classify; give a run of one that does"
+        )
+    metadata = metadata_of(trained)
+    difference = export_onnx(trained.model, trained.shape, file, metadata)
+    report_files([file], as_json, opset=OPSET, difference=difference, metadata=metadata)
+    if not as_json:
+        line = f"scores differ from PyTorch's by at most {difference:.1e} of the largest"
+        out.print(f"input x: {metadata['input']}\n{line}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,174 @@
+"""`mmdgm export`: other programs get the scores that PyTorch gives, or no file."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+from mmdgm import datasets, experiments, export, runs
+from mmdgm.errors import InputError
+from mmdgm.models import VAE
+from mmdgm.presets import find_preset
+from mmdgm.settings import override
+
+DIGITS = datasets.load("digits")
+SHORT = ["pretrain_epochs=0", "epochs=2", "hidden=32,16", "z=4"]
+
+
+@pytest.fixture(scope="module", name="mlp")
+def make_mlp(tmp_path_factory, quiet):
+    """A short digits run of MMVA."""
+    path = tmp_path_factory.mktemp("run") / "mlp"
+    config, overrides = override(find_preset("mnist-mmva").config, SHORT)
+    config = dataclasses.replace(config, data=dataclasses.replace(config.data, dataset="digits"))
+    experiments.train_runs(config, [(0, runs.RunFolder(path))], overrides=overrides, console=quiet, device="cpu")
+    return path
+
+
+@pytest.fixture(name="folder")
+def choose(request, trained, mlp):
+    return {"mlp": mlp, "conv": trained}[request.param]
+
+
+def score(file, x):
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    return session.run(["scores"], {"x": x})[0]
+
+
+def properties(file):
+    return {entry.key: entry.value for entry in onnx.load(file).metadata_props}
+
+
+@pytest.mark.parametrize("folder", ["mlp", "conv"], indirect=True)
+def test_onnxruntime_scores_like_pytorch(mmdgm, folder, tmp_path):
+    file = tmp_path / "new" / "digits.onnx"
+    code, out, err = mmdgm("export", folder, "--onnx", "--out", file, "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert answer["files"] == [str(file)]
+    assert 0 <= answer["difference"] <= 1e-5
+    assert [path.name for path in file.parent.iterdir()] == ["digits.onnx"]
+
+    run = runs.load_run(folder, device="cpu")
+    for rows in (1, 3, 17):
+        x = (DIGITS.x_test[:rows] / 16).astype(np.float32)
+        expected = run.model.scores(torch.from_numpy(x)).numpy()
+        assert expected.shape == (rows, 10)
+        np.testing.assert_allclose(score(file, x), expected, atol=1e-5 * np.abs(expected).max())
+
+    assert properties(file) == answer["metadata"]
+    assert properties(file) == {
+        "preset": run.config.preset,
+        "seed": str(run.seed),
+        "scale": "16.0",
+        "preprocessing": "unit",
+        "input": "values / scale, in [0, 1]",
+        "class_names": json.dumps([str(k) for k in range(10)]),
+    }
+    proto = onnx.load(file)
+    (x,), (scores,) = proto.graph.input, proto.graph.output
+    assert (x.name, scores.name) == ("x", "scores")
+    assert x.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert [d.dim_param or d.dim_value for d in x.type.tensor_type.shape.dim] == ["rows", 1, 8, 8]
+    assert [d.dim_param or d.dim_value for d in scores.type.tensor_type.shape.dim] == ["rows", 10]
+    assert {entry.domain: entry.version for entry in proto.opset_import} == {"": answer["opset"]}
+    assert b"File " not in file.read_bytes()  # no stack traces
+
+
+def test_what_the_network_sees_is_said(mmdgm, trained, tmp_path, monkeypatch):
+    run = runs.load_run(trained, device="cpu")
+    data = dataclasses.replace(run.config.data, preprocessing="lcn")
+    normalising = dataclasses.replace(
+        run, config=dataclasses.replace(run.config, data=data), class_names=tuple("ABCDEFGHIß")
+    )
+    monkeypatch.setattr(runs, "load_run", lambda *_, **__: normalising)
+    code, out, err = mmdgm("export", trained, "--onnx", "--out", tmp_path / "a.onnx")
+    assert (code, err) == (0, "")
+    assert "differ from PyTorch's by at most" in out
+    metadata = properties(tmp_path / "a.onnx")
+    assert metadata["preprocessing"] == "lcn"
+    assert metadata["input"] in out
+    assert "mmdgm.prepared.seen(x, 'lcn')" in metadata["input"]
+    assert json.loads(metadata["class_names"]) == list("ABCDEFGHIß")
+
+
+class Linear(nn.Module):
+    """Something that is no model of this library, and drops out in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(3, 2)
+
+    def scores(self, x):
+        return nn.functional.dropout(self.last(x), 0.5, self.training)
+
+
+def test_any_module_with_scores_can_be_written(tmp_path):
+    model = Linear().train()
+    assert export.export_onnx(model, (3,), tmp_path / "a.onnx", {"made": "by hand"}) <= 1e-5
+    assert model.training
+    assert properties(tmp_path / "a.onnx") == {"made": "by hand"}
+    x = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+    expected = model.last(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(score(tmp_path / "a.onnx", x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("difference", [2e-4, float("nan")])
+def test_a_file_with_other_scores_is_not_written(tmp_path, monkeypatch, difference):
+    monkeypatch.setattr(export, "_difference", lambda *_: difference)
+    file = tmp_path / "a.onnx"
+    with pytest.raises(InputError, match="not written"):
+        export.export_onnx(Linear(), (3,), file, {})
+    assert not list(tmp_path.iterdir())
+    file.write_bytes(b"older")
+    with pytest.raises(InputError, match="not written"):
+        export.export_onnx(Linear(), (3,), file, {})
+    assert file.read_bytes() == b"older"
+
+
+def test_the_check_sees_other_weights():
+    content = export._onnx(export._Scores(Linear()).eval(), (3,), {})
+    assert export._difference(export._Scores(Linear()).eval(), (3,), content) > 0.01
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
+def test_a_missing_package_is_named(mmdgm, trained, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    code, out, err = mmdgm("export", trained, "--onnx", "--out", tmp_path / "a.onnx")
+    assert (code, out) == (2, "")
+    assert err == "mmdgm: export needs onnx and onnxruntime: pip install 'mmdgm[export]'\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give --onnx"),
+        (["--onnx", "--out", "a.pt"], "ends in .onnx"),
+        (["--onnx", "--out", "folder.onnx"], "ends in .onnx"),
+    ],
+)
+def test_wrong_input_is_one_line(mmdgm, trained, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.onnx").mkdir()
+    code, out, err = mmdgm("export", trained, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.onnx"]
+    assert not (trained / "classifier.onnx").exists()
+
+
+def test_a_model_that_does_not_classify_is_refused(mmdgm, trained, monkeypatch, tmp_path):
+    run = runs.load_run(trained, device="cpu")
+    generative = dataclasses.replace(run, model=VAE(run.model.encoder, run.model.decoder))
+    monkeypatch.setattr(runs, "load_run", lambda *_, **__: generative)
+    code, _, err = mmdgm("export", trained, "--onnx", "--out", tmp_path / "a.onnx")
+    assert code == 2
+    assert "does not classify" in err
