@@ -80,7 +80,7 @@ def test_an_epoch_is_a_pass_over_the_unlabeled_rows():
 def test_labels_stay_with_their_images():
     data = batches()
     for step in range(5):
-        x, y, _ = data[step]
+        x, y, *_ = data[step]
         assert x.shape == (3, 1, 2, 2)
         assert (x[:, 0, 0, 0] % 3).tolist() == y.tolist()
 

@@ -83,7 +83,7 @@ def test_naive_steps_change_every_weight(kind):
     else:
         batches = loader_batches(x / 255, y, x_unlabeled / 255, **size, device=torch.device("cpu"))
     batch = next(batches)
-    assert [len(part) for part in batch] == [6, 6, 8]
+    assert [len(part) for part in batch[:3]] == [6, 6, 8]
     assert batch.x.dtype == torch.float32
     assert 0 <= batch.x.min() <= batch.x_unlabeled.max() <= 1
 
@@ -169,6 +169,6 @@ def test_marginalising_steps_learn():
     torch.manual_seed(0)
     model = marginalising_model(dropout=0.3)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    batch = Batch(*(t.float() if t.is_floating_point() else t for t in random_batch(SMALL, n_classes=3)))
+    batch = Batch(*(t.float() if t.is_floating_point() else t for t in random_batch(SMALL, n_classes=3)[:3]))
     losses = [marginalising_step(model, optimizer, batch).item() for _ in range(10)]
     assert losses[-1] < losses[0]

@@ -239,7 +239,7 @@ def test_mmva_without_the_bound_is_a_plain_classifier():
     assert (terms.elbo.item(), terms.kl.item(), model.generates) == (0.0, 0.0, False)
     found = gradients(model, batch)
     assert all(g is None or not g.any() for name, g in found.items() if name.startswith("decoder"))
-    assert found["encoder.layers.0.weight"].any()
+    assert found["encoder.stack.layers.0.weight"].any()
     assert model.trivial_solution({"hinge": 1.0, "kl": 0.0}) is None
 
 
@@ -272,7 +272,7 @@ def test_features_of_the_classifier(features, width):
 
 
 def test_mmva_gradient_is_the_numerical_one():
-    model, batch = mmva().double(), Batch(*(t.double() if t.is_floating_point() else t for t in small_batch()))
+    model, batch = mmva().double(), Batch(*(t.double() if t.is_floating_point() else t for t in small_batch()[:3]))
     ours = gradients(model, batch)
     torch.manual_seed(3)
     for name, parameter in model.named_parameters():

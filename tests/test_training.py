@@ -173,7 +173,7 @@ def test_nan_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path):
 
     def spoil(record):
         if record.step == 14:
-            model.encoder.layers[0].weight.data[0, 0] = float("nan")
+            model.encoder.stack.layers[0].weight.data[0, 0] = float("nan")
 
     trainer = Trainer(model, TWO_STAGES, device="cpu")
     with pytest.raises(TrainingStopped) as stopped:

@@ -1,3 +1,19 @@
-"""Max-margin deep generative models: one model that classifies, imputes and generates."""
+"""Max-margin deep generative models."""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
+
+__all__ = ["MMCVAClassifier", "MMVAClassifier"]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, imported when they are first asked for: importing torch takes seconds."""
+    if name in __all__:
+        from mmdgm import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'mmdgm' has no attribute {name!r}")

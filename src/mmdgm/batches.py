@@ -20,10 +20,16 @@ class Batch(NamedTuple):
     x: Tensor  # (labeled rows, channels, height, width); grey values lie in [0, 1]
     y: Tensor  # (labeled rows,) int64
     x_unlabeled: Tensor  # (unlabeled rows, channels, height, width)
+    observed: Tensor | None = None  # of all rows, labeled ones first: 0 where a value is only filled in
+    shown: Tensor | None = None  # all rows as networks are to see them, where that differs
 
     def images(self) -> Tensor:
         """All rows, the labeled ones first."""
         return torch.cat([self.x, self.x_unlabeled]) if len(self.x_unlabeled) else self.x
+
+    def seen(self) -> Tensor:
+        """All rows as networks see them."""
+        return self.images() if self.shown is None else self.shown
 
 
 class Store(NamedTuple):
@@ -32,6 +38,8 @@ class Store(NamedTuple):
     x: Tensor  # (n, channels, height, width), uint8 or preprocessed
     y: Tensor  # (n,) int64
     x_unlabeled: Tensor  # (m, channels, height, width)
+    observed: Tensor | None = None  # bool like x; None: all are
+    observed_unlabeled: Tensor | None = None
 
 
 class Rows(NamedTuple):
@@ -77,7 +85,9 @@ class IndexStream:
 class Batches:
     """Paired batches: so many labeled and so many unlabeled rows a step.
 
-    An epoch is one pass over the unlabeled rows, or over the labeled rows where there are no others.
+    An epoch is one pass over the unlabeled rows, or over the labeled rows where there are no others. Values that
+    are not `observed` are filled in. `hide`: networks see each row with a share of its values, drawn up to this,
+    set to 0; the likelihood still counts them.
     """
 
     def __init__(
@@ -91,9 +101,12 @@ class Batches:
         unlabeled_batch: int,
         seed: int,
         binarised: bool = False,
+        observed: Tensor | None = None,
+        observed_unlabeled: Tensor | None = None,
+        hide: float = 0.0,
     ):
-        self.store = Store(x, y, x_unlabeled)
-        self.scale, self.binarised, self.seed = scale, binarised, seed
+        self.store = Store(x, y, x_unlabeled, observed, observed_unlabeled)
+        self.scale, self.binarised, self.seed, self.hide = scale, binarised, seed, hide
         self.labeled = IndexStream(len(x), labeled_batch, seed=(seed, 0), device=x.device)
         self.unlabeled = IndexStream(len(x_unlabeled), unlabeled_batch, seed=(seed, 1), device=x.device)
 
@@ -120,14 +133,23 @@ class Batches:
 
     def __getitem__(self, step: int) -> Batch:
         labeled, unlabeled = self.rows(range(step, step + 1))
-        return gather(self.store, Rows(labeled[0], unlabeled[0]), scale=self.scale, binarised=self.binarised)
+        rows = Rows(labeled[0], unlabeled[0])
+        return gather(self.store, rows, scale=self.scale, binarised=self.binarised, hide=self.hide)
 
 
-def gather(store: Store, rows: Rows, *, scale: float, binarised: bool) -> Batch:
+def gather(store: Store, rows: Rows, *, scale: float, binarised: bool, hide: float = 0.0) -> Batch:
     """The batch that row numbers stand for, with pixels in [0, 1], or drawn as 0 or 1."""
 
     def images(pixels: Tensor) -> Tensor:
         x = to_unit(pixels, scale)
         return binarise(x) if binarised else x
 
-    return Batch(images(store.x[rows.labeled]), store.y[rows.labeled], images(store.x_unlabeled[rows.unlabeled]))
+    batch = Batch(images(store.x[rows.labeled]), store.y[rows.labeled], images(store.x_unlabeled[rows.unlabeled]))
+    if store.observed is not None and store.observed_unlabeled is not None:
+        observed = torch.cat([store.observed[rows.labeled], store.observed_unlabeled[rows.unlabeled]])
+        batch = batch._replace(observed=observed.to(batch.x.dtype))
+    if hide:
+        x = batch.images()
+        share = hide * torch.rand((len(x), *[1] * (x.dim() - 1)), device=x.device)
+        batch = batch._replace(shown=x * (torch.rand(x.shape, device=x.device) >= share))
+    return batch

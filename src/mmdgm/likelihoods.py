@@ -5,10 +5,11 @@ for each value of x, along the channels.
 """
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import Bernoulli, Distribution, Normal, constraints
 from torch.nn.functional import softplus
 
@@ -60,6 +61,54 @@ class GaussianPixels(Likelihood):
 
     def noise(self, like: Tensor) -> Tensor:
         return torch.randn_like(like)
+
+
+class MixedColumns(Likelihood, nn.Module):
+    """p(x|z) of a table's columns: N(x; μ, σ²), one learned variance per column; a Bernoulli where `binary`.
+
+    Rows are `(columns, 1, 1)`. Means stay between `low` and `high`, `(columns,)`, the range of what was observed.
+    """
+
+    maps = 1
+    support = constraints.real
+    least_log_variance = -4.0
+
+    def __init__(self, binary: Sequence[bool], low: Sequence[float], high: Sequence[float]):
+        nn.Module.__init__(self)
+        self.register_buffer("binary", torch.tensor(binary)[:, None, None])
+        self.register_buffer("low", torch.tensor(low)[:, None, None])
+        self.register_buffer("high", torch.tensor(high)[:, None, None])
+        self.log_variance = nn.Parameter(torch.zeros(len(binary), 1, 1))
+
+    def distribution(self, parameters: Tensor) -> "MixedDistribution":
+        log_variance = self.least_log_variance + softplus(self.log_variance - self.least_log_variance)
+        return MixedDistribution(parameters, (0.5 * log_variance).exp(), self)
+
+    def noise(self, like: Tensor) -> Tensor:
+        return torch.zeros_like(like)
+
+
+class MixedDistribution(Distribution):
+    """What `MixedColumns` makes of a decoder's output."""
+
+    arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
+
+    def __init__(self, parameters: Tensor, scale: Tensor, columns: MixedColumns):
+        super().__init__(parameters.shape, validate_args=False)
+        self.normal = Normal(parameters, scale, validate_args=False)
+        self.bernoulli = Bernoulli(logits=parameters, validate_args=False)
+        self.columns = columns
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        binary = cast(Tensor, self.columns.binary)
+        return torch.where(binary, self.bernoulli.log_prob(value), self.normal.log_prob(value))
+
+    @property
+    def mean(self) -> Tensor:
+        columns = self.columns
+        low, high = cast(Tensor, columns.low), cast(Tensor, columns.high)
+        bounded = self.normal.mean.clamp(low, high)
+        return torch.where(cast(Tensor, columns.binary), self.bernoulli.mean, bounded)
 
 
 LIKELIHOODS: dict[LikelihoodName, Likelihood] = {"bernoulli": BernoulliPixels(), "gaussian": GaussianPixels()}

@@ -29,14 +29,17 @@ def hat(scores: Tensor, *, margin: float) -> Tensor:
     return hinge(scores, scores.argmax(dim=1), margin=margin)
 
 
-def label_balance(scores: Tensor, y: Tensor, scores_unlabeled: Tensor) -> Tensor:
+def label_balance(scores: Tensor, y: Tensor, scores_unlabeled: Tensor, *, weight: Tensor | None = None) -> Tensor:
     """Label-balance penalty, paper §3.3, a scalar.
 
     ‖ mean_u( s_u · onehot(ŷ_u) ) − mean_l( s_l · onehot(y_l) ) ‖₂: the activations that each class collects
     on the unlabeled rows should be those that it collects on the labeled ones. Means are over all ranks' rows.
+    `weight` `(K,)` multiplies what classes collect on the labeled rows, where these hold them in other shares.
     """
     k = scores.shape[1]
     collected = (scores * one_hot(y, k)).mean(dim=0)
+    if weight is not None:
+        collected = collected * weight
     collected_unlabeled = (scores_unlabeled * one_hot(scores_unlabeled.argmax(dim=1), k)).mean(dim=0)
     distance: Tensor = torch.linalg.vector_norm(mean_over_ranks(collected_unlabeled - collected))
     return distance

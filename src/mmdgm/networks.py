@@ -4,6 +4,7 @@ Every network takes images `(rows, channels, height, width)` and, where it is co
 labels `(rows, K)`. Which layers for which image size: see `recipes`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
@@ -83,52 +84,104 @@ class Encoder(nn.Module, ABC):
 
 
 class Classifier(nn.Module, ABC):
-    """A network from images to scores `(rows, K)`, ending in the linear layer `last`."""
+    """A network from images to features `(rows, width)` and, by the linear layer `last`, scores `(rows, K)`."""
 
     last: nn.Linear
 
     @abstractmethod
-    def forward(self, x: Tensor) -> Tensor: ...
+    def features(self, x: Tensor) -> Tensor: ...
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.last(self.features(x))
+        return scores
 
 
 # --- multilayer perceptrons ------------------------------------------------------------------------------
 
 
-class MLPEncoder(Encoder):
-    """Dense layers with softplus; every hidden layer may serve as features."""
+class DenseStack(nn.Module):
+    """Dense layers with softplus; with `n_classes`, each sees one-hot labels beside what comes from below.
 
-    def __init__(self, shape: Shape, hidden: tuple[int, ...], z: int):
+    A layer on [h, y] is the sum of one on h and one on y.
+    """
+
+    def __init__(self, widths: tuple[int, ...], *, n_classes: int = 0):
         super().__init__()
-        channels, height, width = shape
-        self.layers = nn.ModuleList(dense(a, b) for a, b in pairwise((channels * height * width, *hidden)))
+        self.layers = nn.ModuleList(dense(a, b) for a, b in pairwise(widths))
+        self.of_labels = nn.ModuleList(nn.Linear(n_classes, b, bias=False) for b in widths[1:] if n_classes)
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> list[Tensor]:
+        """The activations of all layers."""
+        hidden = []
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if self.of_labels:
+                x = x + self.of_labels[i](labels)
+            x = softplus(x)
+            hidden.append(x)
+        return hidden
+
+
+class MLPEncoder(Encoder):
+    """Dense layers with softplus; every hidden layer may serve as features.
+
+    `linear`: the mean of the code has a linear function of x in it too, as in factor analysis.
+    """
+
+    def __init__(self, shape: Shape, hidden: tuple[int, ...], z: int, *, n_classes: int = 0, linear: bool = False):
+        super().__init__()
+        size = math.prod(shape)
+        self.stack = DenseStack((size, *hidden), n_classes=n_classes)
         self.head = GaussianHead(hidden[-1], z)
+        self.linear = dense(size, z) if linear else None
         self.hidden_widths, self.z = hidden, z
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
-        activation = x.flatten(1)
-        hidden = []
-        for layer in self.layers:
-            activation = softplus(layer(activation))
-            hidden.append(activation)
-        mean, log_variance = self.head(activation)
+        flat = x.flatten(1)
+        hidden = self.stack(flat, labels)
+        mean, log_variance = self.head(hidden[-1])
+        if self.linear is not None:
+            mean = mean + self.linear(flat)
         return Encoding(mean, log_variance, tuple(hidden))
 
 
 class MLPDecoder(nn.Module):
-    """Dense layers with softplus; latent codes `(rows, z)` to what a likelihood is made of, `(rows, *shape)`."""
+    """Dense layers with softplus; latent codes `(rows, z)` to what a likelihood is made of, `(rows, *shape)`.
 
-    def __init__(self, z: int, hidden: tuple[int, ...], shape: Shape):
+    `linear`: a linear function of the code is added, as in factor analysis.
+    """
+
+    def __init__(self, z: int, hidden: tuple[int, ...], shape: Shape, *, n_classes: int = 0, linear: bool = False):
         super().__init__()
-        channels, height, width = shape
         self.shape = shape
-        self.layers = nn.ModuleList(dense(a, b) for a, b in pairwise((z, *hidden)))
-        self.out = dense(hidden[-1], channels * height * width)
+        self.stack = DenseStack((z, *hidden), n_classes=n_classes)
+        self.out = dense(hidden[-1], math.prod(shape))
+        self.linear = dense(z, math.prod(shape)) if linear else None
 
     def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
-        for layer in self.layers:
-            z = softplus(layer(z))
-        logits: Tensor = self.out(z)
-        return logits.reshape(-1, *self.shape)
+        parameters: Tensor = self.out(self.stack(z, labels)[-1])
+        if self.linear is not None:
+            parameters = parameters + self.linear(z)
+        return parameters.reshape(-1, *self.shape)
+
+
+class MLPClassifier(Classifier):
+    """Dense (no bias) → batch norm → ReLU → dropout, layer by layer, then a linear layer."""
+
+    def __init__(self, shape: Shape, hidden: tuple[int, ...], n_classes: int, *, dropout: float = 0.0):
+        super().__init__()
+        widths = (math.prod(shape), *hidden)
+        self.layers = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(BatchNorm(width) for width in hidden)
+        self.dropout = dropout
+        self.last = linear_classifier(hidden[-1], n_classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = relu(norm(layer(x)[:, :, None, None]).flatten(1))
+            x = dropout(x, self.dropout, training=self.training)
+        return x
 
 
 # --- conv nets -------------------------------------------------------------------------------------------
@@ -270,9 +323,9 @@ class ConvClassifier(Classifier):
         self.stack = ConvStack(shape, recipe, dropout=dropout, batch_norm=True)
         self.last = linear_classifier(self.stack.out_shape[0], n_classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.last(self.stack(x).mean(dim=(2, 3)))
-        return scores
+    def features(self, x: Tensor) -> Tensor:
+        pooled: Tensor = self.stack(x).mean(dim=(2, 3))
+        return pooled
 
 
 def linear_classifier(width: int, n_classes: int) -> nn.Linear:

@@ -1,7 +1,6 @@
 """Which layers for which image size: the paper's networks, as values, and functions that build them."""
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from torch import nn
 
@@ -17,8 +16,6 @@ from mmdgm.networks import (
     MLPEncoder,
     Shape,
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,15 +147,22 @@ CLASSIFIER = {
 }
 
 
-def mlp_networks(shape: Shape, *, hidden: tuple[int, ...], z: int, maps: int = 1) -> tuple[Encoder, MLPDecoder]:
-    """Encoder and mirrored decoder of MMVA; the decoder returns `maps` numbers for each value of x."""
+def mlp_networks(
+    shape: Shape, *, hidden: tuple[int, ...], z: int, maps: int = 1, n_classes: int = 0, linear: bool = False
+) -> tuple[Encoder, MLPDecoder]:
+    """Encoder and mirrored decoder of MMVA; the decoder returns `maps` numbers for each value of x.
+
+    Conditioned on labels with `n_classes`; with linear functions beside the layers with `linear`.
+    """
     channels, height, width = shape
-    return MLPEncoder(shape, hidden, z), MLPDecoder(z, hidden[::-1], (maps * channels, height, width))
+    encoder = MLPEncoder(shape, hidden, z, n_classes=n_classes, linear=linear)
+    out = (maps * channels, height, width)
+    return encoder, MLPDecoder(z, hidden[::-1], out, n_classes=n_classes, linear=linear)
 
 
 def conv_networks(shape: Shape, *, z: int, dropout: float, maps: int = 1) -> tuple[Encoder, ConvDecoder]:
     """Encoder and decoder of Conv-MMVA; the log-variance head starts at zero."""
-    recipe = _for_size(SUPERVISED, shape)
+    recipe = SUPERVISED.get(_size(shape)) or _conv_recipe(SUPERVISED, *_size(shape))
     encoder = ConvEncoder(
         shape, recipe.encoder, z, dense_width=recipe.dense_width, dropout=dropout, zero_log_variance=True
     )
@@ -176,7 +180,7 @@ def conditional_conv_networks(
     shape: Shape, *, z: int, n_classes: int, maps: int = 1
 ) -> tuple[Encoder, ConvDecoder]:
     """Class-conditional encoder and decoder of Conv-MMCVA, without dropout."""
-    recipe = _for_size(CONDITIONAL, shape)
+    recipe = CONDITIONAL.get(_size(shape)) or _conv_recipe(CONDITIONAL, *_size(shape))
     encoder = ConvEncoder(shape, recipe.encoder, z, n_classes=n_classes)
     layers = _ending_in(maps * shape[0], recipe.decoder)
     return encoder, ConvDecoder(z, recipe.decoder_start, layers, n_classes=n_classes)
@@ -184,19 +188,37 @@ def conditional_conv_networks(
 
 def conv_classifier(shape: Shape, *, n_classes: int, dropout: float, narrow: bool) -> ConvClassifier:
     """Classifier of Conv-MMCVA; `narrow` makes its last convolution 1×1 with 10 channels, or one per class."""
-    layers = _for_size(CLASSIFIER, shape)
+    layers = CLASSIFIER.get(_size(shape)) or CLASSIFIER[32, 32]
     if narrow:
         layers = (*layers[:-1], layers[-1]._replace(channels=max(10, n_classes), kernel=1))
     return ConvClassifier(shape, layers, n_classes, dropout=dropout)
+
+
+def _any_size(height: int, width: int, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Layers with as many poolings as the sides can be halved, three at most; the last of them are left out."""
+    halvings = 3 if height % 8 == width % 8 == 0 and min(height, width) >= 16 else 2
+    pools = [i for i, layer in enumerate(layers) if layer.pool][:halvings]
+    return tuple(layer._replace(pool=i in pools) for i, layer in enumerate(layers))
+
+
+def _conv_recipe(recipes: dict[tuple[int, int], ConvRecipe], height: int, width: int) -> ConvRecipe:
+    """The 32×32 recipe for another size."""
+    like = recipes[32, 32]
+    encoder = _any_size(height, width, like.encoder)
+    halvings = sum(layer.pool for layer in encoder)
+    unpools = [i for i, layer in enumerate(like.decoder) if layer.unpool][-halvings:]
+    start = (like.decoder_start[0], height >> halvings, width >> halvings)
+    decoder = tuple(layer._replace(unpool=i in unpools) for i, layer in enumerate(like.decoder))
+    return replace(like, encoder=encoder, decoder_start=start, decoder=decoder)
 
 
 def _ending_in(channels: int, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     return (*layers[:-1], layers[-1]._replace(channels=channels))
 
 
-def _for_size(recipes: dict[tuple[int, int], T], shape: Shape) -> T:
+def _size(shape: Shape) -> tuple[int, int]:
+    """Height and width, if conv nets can be built for them."""
     _, height, width = shape
-    if (height, width) not in recipes:
-        known = ", ".join(f"{h}×{w}" for h, w in recipes)
-        raise InputError(f"there is no conv recipe for {height}×{width} images, only for {known}")
-    return recipes[height, width]
+    if height % 4 or width % 4 or min(height, width) < 8:
+        raise InputError(f"conv nets want images whose sides are multiples of 4, 8 or more, not {height}×{width}")
+    return height, width

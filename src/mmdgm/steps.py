@@ -32,14 +32,14 @@ class Objective(nn.Module):
     def __init__(self, model: VAE):
         super().__init__()
         self.model = model
-        self.scale, self.binarised = 1.0, False
+        self.scale, self.binarised, self.hide = 1.0, False, 0.0
 
     def reads(self, batches: Batches) -> None:
         """Read pixels as these batches do."""
-        self.scale, self.binarised = batches.scale, batches.binarised
+        self.scale, self.binarised, self.hide = batches.scale, batches.binarised, batches.hide
 
     def forward(self, store: Store, rows: Rows) -> Terms:
-        terms = self.model(gather(store, rows, scale=self.scale, binarised=self.binarised))
+        terms = self.model(gather(store, rows, scale=self.scale, binarised=self.binarised, hide=self.hide))
         return cast(Terms, type(terms)(*[term.float().mean() for term in terms]))
 
 
@@ -71,7 +71,11 @@ class Stepper:
         self.names: tuple[str, ...] = ()
         self.sums: Tensor | None = None
         # a graph reads from fixed addresses, so it needs a store of its own
-        self.store = Store(*(part.clone() for part in batches.store)) if captured else batches.store
+        self.store = (
+            Store(*(None if part is None else part.clone() for part in batches.store))  # type: ignore[arg-type]
+            if captured
+            else batches.store
+        )
         self.captured = captured
         self.graph: torch.cuda.CUDAGraph | None = None
         self.generator = (
@@ -80,16 +84,16 @@ class Stepper:
 
     def fits(self, batches: Batches) -> bool:
         """Whether another run's data have the shapes of these."""
-        return (
-            all(a.shape == b.shape for a, b in zip(self.store, batches.store, strict=True))
-            and batches.rows_per_step == sum(part.shape[1] for part in self.rows) * self.fabric.world_size
-        )
+        return [None if part is None else part.shape for part in self.store] == [
+            None if part is None else part.shape for part in batches.store
+        ] and batches.rows_per_step == sum(part.shape[1] for part in self.rows) * self.fabric.world_size
 
     def load(self, batches: Batches) -> None:
         """Take over another run's data."""
         if self.captured:
             for own, new in zip(self.store, batches.store, strict=True):
-                own.copy_(new)
+                if own is not None and new is not None:
+                    own.copy_(new)
         else:
             self.store = batches.store
 

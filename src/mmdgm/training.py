@@ -21,7 +21,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from mmdgm.batches import Batches
+from mmdgm.batches import Batches, Store
 from mmdgm.devices import make_fabric
 from mmdgm.errors import InputError, TrainingStopped, one_line
 from mmdgm.models import VAE
@@ -225,10 +225,15 @@ class Trainer:
         checkpoint: Path | None = None,
         resume: bool = False,
         on_log: Sequence[Callable[[Record], None]] = (),
+        revise: Callable[[Store], None] | None = None,
     ) -> Summary:
-        """Train through all stages; with `resume`, go on from the checkpoint where there is one."""
+        """Train through all stages; with `resume`, go on from the checkpoint where there is one.
+
+        `revise` may rewrite the stored images after every log interval (what is filled in for missing values). A
+        listener that raises StopIteration ends training there.
+        """
         self.check(batches)
-        run = _Run(self, batches, checkpoint, on_log)
+        run = _Run(self, batches, checkpoint, on_log, revise)
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
         return run.finish()
@@ -316,7 +321,9 @@ class _Run:
         batches: Batches,
         checkpoint: Path | None,
         on_log: Sequence[Callable[[Record], None]],
+        revise: Callable[[Store], None] | None,
     ):
+        self.revise = revise
         self.trainer, self.fabric, self.model = trainer, trainer.fabric, trainer.model
         self.settings, self.batches, self.checkpoint, self.on_log = (
             trainer.settings,
@@ -333,15 +340,19 @@ class _Run:
     def finish(self) -> Summary:
         """Run what is left of all stages."""
         self.model.train()
-        while self.at.stage < len(self.stages):
-            self.run_stage()
-            self.at.stage, self.at.step = self.at.stage + 1, 0
+        steps = sum(self.stage_steps)
+        try:
+            while self.at.stage < len(self.stages):
+                self.run_stage()
+                self.at.stage, self.at.step = self.at.stage + 1, 0
+        except StopIteration:
+            steps = self.steps_before() + self.at.step
         if not self.weights_are_finite():
             self.stop("a weight became infinite or no number", "a lower learning_rate")
-        steps, seconds = sum(self.stage_steps), self.at.seconds
+        seconds = self.at.seconds
         return Summary(
             steps=steps,
-            epochs=sum(stage.epochs for stage in self.stages),
+            epochs=steps // self.batches.steps_per_epoch,
             seconds=seconds,
             images_per_second=steps * self.batches.rows_per_step / max(seconds, 1e-9),
             start_seconds=self.at.start_seconds,
@@ -367,6 +378,8 @@ class _Run:
                 self.check(metrics, steps=self.at.step - start)
                 self.log(metrics, schedule.rate(self.at.step - 1), (self.at.step - start) / seconds)
                 self.save_if_due()
+                if self.revise is not None and self.at.step < total:
+                    self.revise(self.stepper.store)
 
     def run_interval(self, steps: range, schedule: Schedule) -> dict[str, float]:
         """Take some steps of the stage; returns the means of the terms."""

@@ -159,9 +159,9 @@ class NaiveClassifier(Classifier):
         self.stack = NaiveStack(shape[0], recipe, batch_norm=True, dropout=dropout)
         self.last = linear_classifier(recipe[-1].channels, n_classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.last(self.stack(x).mean(dim=(2, 3)))
-        return scores
+    def features(self, x: Tensor) -> Tensor:
+        pooled: Tensor = self.stack(x).mean(dim=(2, 3))
+        return pooled
 
 
 def naive_model(

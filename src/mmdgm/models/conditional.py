@@ -9,6 +9,7 @@ Asked about an image, the model takes the label that its classifier predicts.
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +17,9 @@ from torch.nn.functional import one_hot
 
 from mmdgm.layers import at_least_float32
 from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
-from mmdgm.models.vae import VAE
-from mmdgm.networks import Classifier, Encoder, Shape
-from mmdgm.recipes import conditional_conv_networks, conv_classifier
+from mmdgm.models.vae import VAE, draw
+from mmdgm.networks import Classifier, Encoder, MLPClassifier, Shape
+from mmdgm.recipes import conditional_conv_networks, conv_classifier, mlp_networks
 from mmdgm.settings import setting
 
 
@@ -54,10 +55,11 @@ class ConditionalVAE(VAE):
         return self.one_hot(self.scores(x).argmax(dim=1), x)
 
     @torch.no_grad()
-    def elbo(self, x: Tensor) -> Tensor:
+    def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         """The bound of each row with the predicted label, log p(y) included."""
         labels = self._predicted(x)
-        return self.bound(x, self.encoder(x, labels), labels).elbo - math.log(self.n_classes)
+        bound = self.bound(x, self.encoder(x, labels), labels, observed=observed, noise=noise)
+        return bound.elbo - math.log(self.n_classes)
 
     @torch.no_grad()
     def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
@@ -69,10 +71,20 @@ class ConditionalVAE(VAE):
         return torch.stack(of_classes).logsumexp(dim=0) - math.log(self.n_classes)
 
     @torch.no_grad()
-    def reconstruct(self, x: Tensor) -> Tensor:
+    def reconstruct(self, x: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The decoder's mean at one draw of z ~ q(z|x, ŷ), ŷ predicted."""
         labels = self._predicted(x)
-        return self.decode(self.encoder(x, labels).qz.rsample(), labels).mean
+        return self.decode(draw(self.encoder(x, labels), noise), labels).mean
+
+    @torch.no_grad()
+    def encode(self, x: Tensor) -> Tensor:
+        """E[z] of each row given its predicted label, `(rows, z)`."""
+        return at_least_float32(self.encoder(x, self._predicted(x)).mean)
+
+    @torch.no_grad()
+    def embed(self, x: Tensor) -> Tensor:
+        """The features that the classifier's last layer sees, `(rows, width)`."""
+        return at_least_float32(self.classifier.features(x))
 
     @torch.no_grad()
     def generate(self, z: Tensor, y: Tensor | None = None) -> Tensor:
@@ -86,6 +98,8 @@ class ConditionalVAE(VAE):
 class ConditionalVAEConfig:
     """What every conditional model is built of."""
 
+    network: Literal["mlp", "conv"] = setting("conv", "kind of classifier, encoder and decoder")
+    hidden: tuple[int, ...] = setting((500, 500), "units of the MLPs' hidden layers", least=1)
     z: int = setting(100, "size of the latent code", least=1)
     dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
     narrow: bool = setting(False, "make the classifier's last convolution 1×1 with few channels")
@@ -94,6 +108,11 @@ class ConditionalVAEConfig:
 
     def networks(self, shape: Shape, *, n_classes: int) -> tuple[Classifier, Encoder, nn.Module]:
         """Classifier, encoder and decoder."""
-        classifier = conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow)
         maps = LIKELIHOODS[self.likelihood].maps
+        if self.network == "mlp":
+            networks = mlp_networks(
+                shape, hidden=self.hidden, z=self.z, maps=maps, n_classes=n_classes, linear=True
+            )
+            return MLPClassifier(shape, self.hidden, n_classes, dropout=self.dropout), *networks
+        classifier = conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow)
         return classifier, *conditional_conv_networks(shape, z=self.z, n_classes=n_classes, maps=maps)

@@ -83,8 +83,10 @@ class MarginalConditionalVAE(ConditionalVAE):
         return math.log(self.n_classes) - self.bound(x, self.encoder(x, labels), labels).elbo
 
     @torch.no_grad()
-    def elbo(self, x: Tensor) -> Tensor:
+    def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         """The bound −U(x) on log p(x) of each row, one class after the other."""
+        if observed is not None or noise is not None:
+            raise ValueError("M2 has its own bound: of complete rows, with its own draws")
         y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         costs = [self.negative_elbo(x, y + k) for k in range(self.n_classes)]
         return -marginal_cost(torch.stack(costs, dim=1), self.scores(x))

@@ -73,6 +73,10 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         self.hinge_weight, self.hat_weight, self.balance_weight = hinge_weight, hat_weight, balance_weight
         self.generative_weight, self.straight_through = generative_weight, straight_through
         self.last_layer_decay = last_layer_decay
+        self.class_weight: Tensor | None = None  # (K,): factors of the hinge loss
+        self.balance_ratio: Tensor | None = (
+            None  # (K,): a class's share of all rows over its share of labels
+        )
 
     @property
     def generates(self) -> bool:
@@ -80,7 +84,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
 
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         n = len(batch.x)
-        x = batch.images()
+        x = batch.seen()
         # one pass: labeled and unlabeled rows share batch statistics
         scores = at_least_float32(self.classifier(x))
         scores_unlabeled = scores[n:]
@@ -88,11 +92,13 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         labels = self._labels(torch.cat([batch.y, putative]), scores)
 
         hinge = margins.hinge(scores[:n], batch.y, margin=self.margin)
+        if self.class_weight is not None:
+            hinge = hinge * self.class_weight[batch.y]
         zero = scores.new_zeros(())
         hat, balance, top_class_share = zero[None], zero, zero
         if len(scores_unlabeled):
             hat = margins.hat(scores_unlabeled, margin=self.margin)
-            balance = margins.label_balance(scores[:n], batch.y, scores_unlabeled)
+            balance = margins.label_balance(scores[:n], batch.y, scores_unlabeled, weight=self.balance_ratio)
             top_class_share = mean_over_ranks(self.one_hot(putative, scores).mean(dim=0)).max()
 
         margin_loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
@@ -105,7 +111,8 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         loss = self.alpha * margin_loss
         elbo = kl = zero[None]
         if self.generative_weight:
-            bound = self.bound(x, self.encoder(x, labels), labels)
+            encoding = self.encoder(x, labels)
+            bound = self.bound(batch.images(), encoding, labels, observed=batch.observed)
             elbo, kl = bound.elbo - math.log(self.n_classes), bound.kl
             loss = loss - self.generative_weight * elbo.mean()
         return MaxMarginConditionalVAETerms(

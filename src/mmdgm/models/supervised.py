@@ -65,21 +65,23 @@ class MaxMarginVAE(VAE):
         self.n_rows, self.features = n_rows, features
         self.C, self.margin, self.prior_variance = C, margin, prior_variance
         self.generative_weight = generative_weight
+        self.class_weight: Tensor | None = None  # (K,): factors of the hinge loss
 
     @property
     def generates(self) -> bool:
         return bool(self.generative_weight)
 
     def forward(self, batch: Batch) -> MaxMarginVAETerms:
-        x = batch.images()
-        encoding = self.encoder(x)
+        encoding = self.encoder(batch.seen())
         scores = self._scores(encoding)[: len(batch.x)]
         hinge = margins.hinge(scores, batch.y, margin=self.margin)
+        if self.class_weight is not None:
+            hinge = hinge * self.class_weight[batch.y]
         penalty = self.classifier.weight.square().sum() / (2 * self.prior_variance * self.n_rows)
         loss = zero = scores.new_zeros(())
         elbo = kl = zero[None]
         if self.generative_weight:
-            bound = self.bound(x, encoding)
+            bound = self.bound(batch.images(), encoding, observed=batch.observed)
             elbo, kl = bound.elbo, bound.kl
             loss = loss - self.generative_weight * elbo.mean()
         if self.C:

@@ -38,6 +38,12 @@ class Bound(NamedTuple):
         return self.log_likelihood - self.kl
 
 
+def draw(encoding: Encoding, noise: Tensor | None) -> Tensor:
+    """z ~ q, from the given standard normal noise or from new."""
+    qz = encoding.qz
+    return qz.rsample() if noise is None else qz.loc + qz.scale * noise
+
+
 class Terms(Protocol):
     """What every objective returns: a named tuple of its terms, of which training minimises `loss`."""
 
@@ -75,17 +81,29 @@ class VAE(nn.Module):
 
     def forward(self, batch: Batch) -> Terms:
         """The objective −mean ELBO over all rows, labeled or not."""
-        x = batch.images()
-        bound = self.bound(x, self.encoder(x))
+        bound = self.bound(batch.images(), self.encoder(batch.seen()), observed=batch.observed)
         return VAETerms(loss=-bound.elbo.mean(), elbo=bound.elbo, kl=bound.kl)
 
-    def bound(self, x: Tensor, encoding: Encoding, labels: Tensor | None = None) -> Bound:
-        """Monte Carlo likelihood over L draws of z, analytic KL."""
+    def bound(
+        self,
+        x: Tensor,
+        encoding: Encoding,
+        labels: Tensor | None = None,
+        *,
+        observed: Tensor | None = None,
+        noise: Tensor | None = None,
+    ) -> Bound:
+        """Monte Carlo likelihood over L draws of z, of the observed values where some are missing; analytic KL.
+
+        `noise` `(L, rows, z)`: what the draws are made of.
+        """
         qz = encoding.qz
-        z = qz.rsample((self.samples,))
+        z = qz.rsample((self.samples,)) if noise is None else qz.loc + qz.scale * noise
         repeated = None if labels is None else self._for_each_draw(labels)
         px = self.decode(z.flatten(0, 1), repeated)
         pixels: Tensor = px.log_prob(self._for_each_draw(x))
+        if observed is not None:
+            pixels = pixels * self._for_each_draw(observed)
         log_likelihood = pixels.flatten(1).sum(1).reshape(self.samples, -1).mean(0)
         return Bound(log_likelihood, encoding.kl)
 
@@ -109,9 +127,9 @@ class VAE(nn.Module):
     # what a trained model is asked, one row or many; no gradients
 
     @torch.no_grad()
-    def elbo(self, x: Tensor) -> Tensor:
-        """The bound of each row, `(rows,)`, from L draws of z."""
-        return self.bound(x, self.encoder(x)).elbo
+    def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        """The bound of each row, `(rows,)`, from L draws of z; of its observed values alone where given."""
+        return self.bound(x, self.encoder(x), observed=observed, noise=noise).elbo
 
     @torch.no_grad()
     def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
@@ -134,9 +152,14 @@ class VAE(nn.Module):
         return total - math.log(draws)
 
     @torch.no_grad()
-    def reconstruct(self, x: Tensor) -> Tensor:
-        """The decoder's mean at one draw of z ~ q(z|x)."""
-        return self.decode(self.encoder(x).qz.rsample()).mean
+    def reconstruct(self, x: Tensor, *, noise: Tensor | None = None) -> Tensor:
+        """The decoder's mean at one draw of z ~ q(z|x), from standard normal `noise` `(rows, z)` where given."""
+        return self.decode(draw(self.encoder(x), noise)).mean
+
+    @torch.no_grad()
+    def encode(self, x: Tensor) -> Tensor:
+        """E[z] of each row, `(rows, z)`."""
+        return at_least_float32(self.encoder(x).mean)
 
     @torch.no_grad()
     def generate(self, z: Tensor) -> Tensor:

@@ -1,0 +1,304 @@
+"""What all estimators share: arrays in, arrays out, and a model in between. No mathematics."""
+
+import copy
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
+
+from mmdgm.devices import pick_device
+from mmdgm.errors import InputError
+from mmdgm.estimators.codecs import (
+    Codec,
+    ImageCodec,
+    TableCodec,
+    codec_from_json,
+    first_all_missing,
+    has_categories,
+    missing_entries,
+    n_values,
+    restore,
+)
+from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
+from mmdgm.keyed import impute_rows, in_chunks, row_noise
+from mmdgm.models import VAE
+from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors
+from mmdgm.progress import Display
+
+Values = NDArray[np.float32]
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A deep generative model behind scikit-learn's interface."""
+
+    # --- what subclasses say -----------------------------------------------------------------------------
+
+    def _build(self, codec: Codec, n_rows: int) -> VAE:
+        """A new model for such data; `n_rows` are labeled."""
+        raise NotImplementedError
+
+    def _n_classes(self) -> int:
+        return len(self.classes_)
+
+    # --- users' arrays -----------------------------------------------------------------------------------
+
+    def _validate_X(self, X: Any, *, reset: bool) -> Any:
+        """X as an array of numbers, or, where columns hold categories, as it came."""
+        if has_categories(X):
+            X = X if hasattr(X, "iloc") else np.asarray(X, dtype=object)
+            if not len(X):
+                raise InputError("X has no rows")
+            _check_feature_names(self, X, reset=reset)
+            _check_n_features(self, X, reset=reset)
+            return X
+        if not hasattr(X, "iloc") and not hasattr(X, "toarray") and np.ndim(X) in (3, 4):
+            kinds = [np.uint8, np.float32, np.float64]
+            X = check_array(X, allow_nd=True, ensure_all_finite="allow-nan", dtype=kinds)
+            if reset:
+                self.n_features_in_ = n_values(X.shape[1:])
+            return X
+        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        if not reset and isinstance(self.codec_, ImageCodec):
+            raise InputError(f"X has {X.shape[1]} columns, but the model was fitted on images {self.codec_.size}")
+        return X
+
+    def _learn_codec(self, X: Any) -> Codec:
+        if not hasattr(X, "iloc") and X.ndim > 2:
+            return ImageCodec.learn(X, gaussian=self.likelihood == "gaussian")
+        names = getattr(self, "feature_names_in_", range(X.shape[1]))
+        return TableCodec.learn(X, [str(name) for name in names])
+
+    def _encode(self, X: Any) -> Values:
+        """A fitted estimator's view of rows."""
+        check_is_fitted(self)
+        X = self._validate_X(X, reset=False)
+        if not hasattr(X, "iloc") and X.ndim == 2 and isinstance(self.codec_, ImageCodec):
+            raise InputError(f"X is a table, but the model was fitted on images {self.codec_.size}")
+        return self.codec_.encode(X)
+
+    def _filled(self, X: Any) -> Values:
+        """The same with missing values imputed."""
+        return self._impute(self._encode(X), rounds=20)
+
+    def _impute(self, x: Values, *, rounds: int, mean: bool = True, seed: int = 0) -> Values:
+        return impute_rows(self.model_, x, self.fill_, rounds=rounds, seed=seed, mean=mean, size=self._chunk)
+
+    @property
+    def _chunk(self) -> int:
+        return 64 if self.codec_.is_image else 256
+
+    def _ask(self, function: Any, *arrays: NDArray[Any]) -> NDArray[Any]:
+        return in_chunks(self.model_, function, *arrays, size=self._chunk)
+
+    # --- training ----------------------------------------------------------------------------------------
+
+    def _going_on(self) -> bool:
+        return bool(getattr(self, "warm_start", False)) and hasattr(self, "model_")
+
+    def _prepare(self, X: Any) -> tuple[Values, int]:
+        """Learn how X is to be seen; its rows so, and a seed."""
+        X = self._validate_X(X, reset=not self._going_on())
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if not self._going_on():
+            self.codec_ = self._learn_codec(X)
+        x = self.codec_.encode(X)
+        if (row := first_all_missing(x, axis=0)) is not None:
+            raise InputError(f"row {row} of X has no observed value; leave it out")
+        if not self._going_on():
+            observed = ~np.isnan(x)
+            counts = np.maximum(observed.sum(axis=0), 1)
+            self.fill_ = (np.where(observed, x, 0).sum(axis=0) / counts).astype(np.float32)
+        return x, seed
+
+    def _settings(self) -> FitSettings:
+        image = self.codec_.is_image
+        return FitSettings(
+            max_epochs=self.max_epochs,
+            max_time=self.max_time,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=0.0 if image else 1e-5,
+            steps=1500 if image else 2000,
+            first=0.3,
+            hide=0.0 if image else 0.3,
+            device=self.device,
+            precision=self.precision,
+        )
+
+    def _train(
+        self, x: Values, y: Labels, seed: int, *, guesses: Labels | None = None, held_out: Labels | None = None
+    ) -> None:
+        """Train on rows with classes y; rows `held_out` (numbers) have labels in y that only early stopping sees."""
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            build = not self._going_on()
+            model = self._build(self.codec_, max(int((y >= 0).sum()), 1)) if build else self.model_
+            stopping = None
+            if held_out is not None:
+                x_held, y_held = x[held_out], y[held_out]
+                y = y.copy()
+                y[held_out] = -1
+                self.model_ = model
+
+                def accuracy() -> float:
+                    scores = self._ask(model.scores, self._impute(x_held, rounds=10))
+                    return float((scores.argmax(axis=1) == y_held).mean())
+
+                stopping = EarlyStopping(model, accuracy, patience=self.n_iter_no_change)
+            with Display(type(self).__name__, Console(stderr=True, quiet=not self.verbose)) as display:
+                fitted = fit_model(
+                    model,
+                    x,
+                    y,
+                    guesses=guesses,
+                    fill=self.fill_,
+                    settings=self._settings(),
+                    seed=seed,
+                    on_log=[display],
+                    stopping=stopping,
+                )
+        self.model_ = model.eval()
+        self.history_, self.n_iter_ = fitted.history, fitted.epochs
+
+    # --- what a fitted model is asked ----------------------------------------------------------------------
+
+    def transform(self, X: Any, *, features: bool = False) -> NDArray[Any]:
+        """E[z] of each row, `(rows, z)`; with `features`, what the classifier's last layer sees."""
+        x = self._filled(X)
+        codes = self._ask(self.model_.embed if features else self.model_.encode, x)
+        return codes if getattr(X, "dtype", None) == np.float32 else codes.astype(np.float64)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.model_.encoder.z
+
+    def impute(self, X: Any, n_iter: int = 100, n_draws: int = 1) -> Any:
+        """X with its missing entries filled; observed ones stay as they are.
+
+        One draw: the mean over late rounds, the best guess in squared error. More: so many single draws, along a
+        new first axis, that show how uncertain the guess is.
+        """
+        x, missing = self._encode(X), missing_entries(X)
+        draws = [
+            restore(X, self.codec_.decode(self._impute(x, rounds=n_iter, mean=n_draws == 1, seed=i)), missing)
+            for i in range(n_draws)
+        ]
+        return draws[0] if n_draws == 1 else np.stack([np.asarray(draw) for draw in draws])
+
+    def reconstruct(self, X: Any) -> NDArray[Any]:
+        """The decoder's mean at E[z], on the input's scale."""
+        x = self._filled(X)
+        noise = np.zeros((len(x), self.model_.encoder.z), np.float32)
+        rebuilt = self._ask(lambda rows, draws: self.model_.reconstruct(rows, noise=draws), x, noise)
+        return self.codec_.decode(rebuilt)
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """The bound on the log-likelihood of each row's observed values, in nats, `(rows,)`."""
+        x = self._encode(X)
+        observed = (~np.isnan(x)).astype(np.float32)
+        noise = row_noise(x, self.model_.encoder.z, seed=1)
+
+        def bound(rows: torch.Tensor, seen: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+            return self.model_.elbo(rows, observed=seen, noise=draws[None])
+
+        return self._ask(bound, self._impute(x, rounds=20), observed, noise).astype(np.float64)
+
+    def _codes(self, n: int, random_state: Any) -> Values:
+        if n < 1:
+            raise InputError(f"sample {n} rows: give 1 or more")
+        rng = check_random_state(random_state)
+        return np.asarray(rng.standard_normal((n, self.model_.encoder.z)), np.float32)
+
+    # --- saving -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write a folder with config.json and model.safetensors; nothing in them is executed by `load`."""
+        check_is_fitted(self)
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_tensors(folder / WEIGHTS, {**self.model_.state_dict(), "fill": torch.from_numpy(self.fill_)})
+        names = getattr(self, "feature_names_in_", None)
+        write_json(
+            folder / CONFIG,
+            {
+                "estimator": type(self).__name__,
+                "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+                "codec": self.codec_.to_json(),
+                "n_features_in": self.n_features_in_,
+                "feature_names_in": None if names is None else list(names),
+                "n_iter": self.n_iter_,
+                "history": self.history_,
+                **self._more_to_save(),
+            },
+        )
+
+    def _more_to_save(self) -> dict[str, Any]:
+        return {}
+
+    def _load_more(self, saved: dict[str, Any]) -> None:
+        pass
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str | None = None) -> Self:
+        """The estimator that `save` wrote."""
+        folder = Path(path)
+        if not (folder / CONFIG).exists():
+            raise InputError(f"{folder} holds no saved estimator ({CONFIG} is missing)")
+        saved = read_json(folder / CONFIG)
+        if saved.get("estimator") != cls.__name__:
+            raise InputError(f"{folder} holds {saved.get('estimator', 'a run')}, not {cls.__name__}")
+        parameters = saved["parameters"]
+        if device is not None:
+            parameters["device"] = device
+        if isinstance(parameters.get("hidden"), list):
+            parameters["hidden"] = tuple(parameters["hidden"])
+        estimator = cls(**parameters)
+        estimator.codec_ = codec_from_json(saved["codec"])
+        estimator.n_features_in_ = saved["n_features_in"]
+        if saved["feature_names_in"] is not None:
+            estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
+        estimator.n_iter_, estimator.history_ = saved["n_iter"], saved["history"]
+        estimator._load_more(saved)
+        tensors = read_tensors(folder / WEIGHTS)[0]
+        estimator.fill_ = tensors.pop("fill").numpy()
+        model = estimator._build(estimator.codec_, 1)
+        model.load_state_dict(tensors)
+        estimator.model_ = model.to(pick_device(estimator.device)).eval()
+        return estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "model_" in state:
+            state["model_"] = copy.deepcopy(state["model_"]).cpu()
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON holds it."""
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return value

@@ -1,0 +1,326 @@
+"""The two classifiers: `MMCVAClassifier` for few labels, `MMVAClassifier` for many."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from mmdgm.errors import InputError
+from mmdgm.estimators.base import GenerativeEstimator, Values
+from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
+from mmdgm.estimators.neighbours import fill_from_neighbours, spread_labels
+from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
+
+Network = Literal["auto", "mlp", "conv"]
+
+
+class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]
+    """A generative model with a max-margin classifier."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
+        classes, codes = read_labels(y, self.unlabeled)
+        if self._going_on() and not np.array_equal(classes, self.classes_):
+            raise InputError("warm_start: y has other classes than before; make a new estimator")
+        x, seed = self._prepare(X)
+        check_consistent_length(x, codes)
+        self.classes_ = classes
+        self._factors = class_factors(self.class_weight, classes, codes)
+        self._ratio = prior_ratio(self.class_prior, classes, codes)
+        rng = np.random.RandomState(seed)
+        held_out = None
+        if self.validation_fraction is not None:
+            held_out = held_out_rows(codes, self.validation_fraction, rng)
+        known = codes if held_out is None else np.where(np.isin(np.arange(len(codes)), held_out), -1, codes)
+        guesses = None if self._going_on() else self._guess(x, known, rng)
+        self._train(x, codes, seed, guesses=guesses, held_out=held_out)
+        return self
+
+    def _guess(self, x: Values, codes: NDArray[np.int64], rng: np.random.RandomState) -> NDArray[np.int64] | None:
+        """Labels of all rows to begin with, if any."""
+        return None
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the classes `(rows, K)`: margins, no probabilities. Of two classes, the second's lead `(rows,)`."""
+        scores = self._ask(self._scores(), self._filled(X)).astype(np.float64)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _scores(self) -> Any:
+        return self.model_.scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest score, `(rows,)`; missing values are imputed first."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the labeled rows."""
+        y = np.asarray(y)
+        labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled if set(self.classes_.tolist()) != {-1, 1} else None))
+        if not len(labeled):
+            raise InputError("score needs labeled rows: y holds none")
+        rows = X.iloc[labeled] if hasattr(X, "iloc") else np.asarray(X)[labeled]
+        weight = None if sample_weight is None else np.asarray(sample_weight)[labeled]
+        return float(accuracy_score(y[labeled], self.predict(rows), sample_weight=weight))
+
+    def _class_numbers(self, y: Any, n: int) -> NDArray[np.int64]:
+        """Wanted classes as numbers, one label for all rows or one for each."""
+        wanted = np.broadcast_to(np.asarray(y), (n,)) if np.ndim(y) == 0 else np.asarray(y)
+        if wanted.shape != (n,):
+            raise InputError(f"sample {n} rows: give one label, or {n}, not {wanted.shape}")
+        unknown = ~np.isin(wanted, self.classes_)
+        if unknown.any():
+            raise InputError(f"there is no class {wanted[unknown][0]!r}; the classes are {self.classes_.tolist()}")
+        return np.searchsorted(self.classes_, wanted).astype(np.int64)
+
+    def _more_to_save(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
+
+    def _load_more(self, saved: dict[str, Any]) -> None:
+        self.classes_ = np.array(saved["classes"], dtype=np.dtype(saved["classes_dtype"]))
+        self._factors = self._ratio = None
+
+    def _kind(self, codec: Codec) -> Literal["mlp", "conv"]:
+        if self.network == "auto":
+            return "conv" if codec.is_image else "mlp"
+        if self.network == "conv" and not codec.is_image:
+            raise InputError("network='conv' wants images (rows, height, width[, channels]), not columns")
+        if self.network not in ("mlp", "conv"):
+            raise InputError(f"network={self.network!r}: give 'auto', 'mlp' or 'conv'")
+        kind: Literal["mlp", "conv"] = self.network
+        return kind
+
+    def _hidden(self, codec: Codec) -> tuple[int, ...]:
+        if self.hidden is not None:
+            return tuple(self.hidden)
+        width = int(np.clip(4 * np.prod(codec.shape), 128, 500))
+        return (width, width)
+
+    def _z(self, codec: Codec, conv: int) -> int:
+        if self.z is not None:
+            return int(self.z)
+        return conv if codec.is_image else int(np.clip(np.prod(codec.shape) // 2, 2, 50))
+
+    def _finish(self, model: Any, codec: Codec) -> VAE:
+        """Give a new model its likelihood and class weights."""
+        model.likelihood = codec.likelihood()
+        if self._factors is not None:
+            model.class_weight = torch.from_numpy(self._factors).to(self._torch_device())
+        return model
+
+    def _torch_device(self) -> torch.device:
+        from mmdgm.devices import pick_device
+
+        return pick_device(self.device)
+
+
+class MMCVAClassifier(GenerativeClassifier):
+    """A class-conditional generative model and a max-margin classifier: for few labels and many unlabeled rows.
+
+    The paper's mmDCGM. Unlabeled rows (`y == unlabeled`) are classified and learned from; missing values (NaN) are
+    allowed everywhere. X: `(rows, columns)`, a data frame, or images `(rows, height, width[, channels])`.
+
+    Parameters
+    ----------
+    network : "auto", "mlp" or "conv"; auto: conv nets for images, MLPs for tables.
+    hidden : units of the MLPs' hidden layers; None: by the number of columns.
+    z : size of the latent code; None: by the number of columns.
+    likelihood : "auto", or "gaussian" for images whose pixels are no intensities.
+    alpha : weight of all margin terms against the bound.
+    hat_weight : the paper's α_U, weight of the margin on unlabeled rows.
+    balance_weight : the paper's α_B, weight of the label balance.
+    margin : what the true class must lead by.
+    dropout : rate in the classifier.
+    initial_labels : "auto", "neighbours" or None: first guesses for unlabeled rows, spread along a graph of
+        neighbours, that a first part of training trusts; auto: for tables.
+    unlabeled : what marks unlabeled rows in y; None: all rows are labeled.
+    class_weight : "balanced", a dict from label to weight, or None.
+    class_prior : shares of the classes (sorted) among all rows; None: those of the labels.
+    warm_start : go on from the last fit.
+    validation_fraction : share of the labeled rows to stop early by; None: train to the end.
+    n_iter_no_change : with it, intervals (of which an uninterrupted training has 20) without a better accuracy.
+    max_epochs, max_time : passes over the rows; seconds, after which training ends as it is.
+    batch_size, learning_rate : None and 1e-3 fit most data.
+    device, precision : "auto", or "cpu", "cuda", …; "auto", "32-true" or "bf16-mixed".
+    random_state : an int makes fits repeat.
+    verbose : show progress.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_, history_, n_iter_ : as in scikit-learn.
+    model_ : the trained torch module, a `mmdgm.models.MaxMarginConditionalVAE`.
+    """
+
+    def __init__(
+        self,
+        *,
+        network: Network = "auto",
+        hidden: tuple[int, ...] | None = None,
+        z: int | None = None,
+        likelihood: Literal["auto", "gaussian"] = "auto",
+        alpha: float = 1.0,
+        hat_weight: float = 0.3,
+        balance_weight: float = 1e-3,
+        margin: float = 1.0,
+        dropout: float = 0.3,
+        initial_labels: Literal["auto", "neighbours"] | None = "auto",
+        unlabeled: Any = -1,
+        class_weight: Any = None,
+        class_prior: Any = None,
+        warm_start: bool = False,
+        validation_fraction: float | None = None,
+        n_iter_no_change: int = 5,
+        max_epochs: int | None = None,
+        max_time: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float = 1e-3,
+        device: str = "auto",
+        precision: Literal["auto", "32-true", "bf16-mixed"] = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.network = network
+        self.hidden = hidden
+        self.z = z
+        self.likelihood = likelihood
+        self.alpha = alpha
+        self.hat_weight = hat_weight
+        self.balance_weight = balance_weight
+        self.margin = margin
+        self.dropout = dropout
+        self.initial_labels = initial_labels
+        self.unlabeled = unlabeled
+        self.class_weight = class_weight
+        self.class_prior = class_prior
+        self.warm_start = warm_start
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.max_epochs = max_epochs
+        self.max_time = max_time
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _build(self, codec: Codec, n_rows: int) -> VAE:
+        config = MaxMarginConditionalVAEConfig(
+            network=self._kind(codec),
+            hidden=self._hidden(codec),
+            z=self._z(codec, conv=50),
+            likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
+            dropout=self.dropout,
+            alpha=self.alpha,
+            margin=self.margin,
+            hat_weight=self.hat_weight,
+            balance_weight=self.balance_weight,
+        )
+        model = config.build(codec.shape, n_classes=len(self.classes_), n_rows=n_rows)
+        if self._ratio is not None:
+            model.balance_ratio = torch.from_numpy(self._ratio).to(self._torch_device())
+        return self._finish(model, codec)
+
+    def _guess(self, x: Values, codes: NDArray[np.int64], rng: np.random.RandomState) -> NDArray[np.int64] | None:
+        wanted = self.initial_labels == "neighbours" or (self.initial_labels == "auto" and not self.codec_.is_image)
+        if not wanted or (codes >= 0).all():
+            return None
+        return spread_labels(fill_from_neighbours(x, self.fill_), codes, rng=rng)
+
+    def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> NDArray[Any]:
+        """Rows from the model, on the input's scale: decoder means at z ~ N(0, I).
+
+        `y`: the class of all rows, or of each; None: every class alike, at random.
+        """
+        check_is_fitted(self)
+        codes = self._codes(n, random_state)
+        if y is None:
+            numbers = np.random.RandomState(abs(hash(codes.tobytes())) % 2**32).randint(len(self.classes_), size=n)
+        else:
+            numbers = self._class_numbers(y, n)
+        return self.codec_.decode(self._ask(self.model_.generate, codes, np.asarray(numbers, np.int64)))
+
+
+class MMVAClassifier(GenerativeClassifier):
+    """A generative model and a linear max-margin classifier on its recognition network: for many labels.
+
+    The paper's mmDGM. Unlabeled rows are learned from in the generative part alone. X and the parameters that are
+    not listed are those of `MMCVAClassifier`.
+
+    Parameters
+    ----------
+    C : weight of the hinge loss against the bound; None: 1000 for conv nets, 100 for MLPs.
+    margin : what the true class must lead by; None: 1 for conv nets, 3 for MLPs.
+    dropout : rate in a conv encoder.
+    """
+
+    def __init__(
+        self,
+        *,
+        network: Network = "auto",
+        hidden: tuple[int, ...] | None = None,
+        z: int | None = None,
+        likelihood: Literal["auto", "gaussian"] = "auto",
+        C: float | None = None,
+        margin: float | None = None,
+        dropout: float = 0.3,
+        unlabeled: Any = -1,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        validation_fraction: float | None = None,
+        n_iter_no_change: int = 5,
+        max_epochs: int | None = None,
+        max_time: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float = 1e-3,
+        device: str = "auto",
+        precision: Literal["auto", "32-true", "bf16-mixed"] = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.network = network
+        self.hidden = hidden
+        self.z = z
+        self.likelihood = likelihood
+        self.C = C
+        self.margin = margin
+        self.dropout = dropout
+        self.unlabeled = unlabeled
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.max_epochs = max_epochs
+        self.max_time = max_time
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    class_prior = None
+
+    def _build(self, codec: Codec, n_rows: int) -> VAE:
+        conv = self._kind(codec) == "conv"
+        config = MaxMarginVAEConfig(
+            network=self._kind(codec),
+            hidden=self._hidden(codec),
+            z=self._z(codec, conv=50),
+            likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
+            dropout=self.dropout,
+            features="last" if conv else "hidden",
+            C=(1000.0 if conv else 100.0) if self.C is None else self.C,
+            margin=(1.0 if conv else 3.0) if self.margin is None else self.margin,
+        )
+        return self._finish(config.build(codec.shape, n_classes=len(self.classes_), n_rows=n_rows), codec)
+
+    def sample(self, n: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Rows from the model, on the input's scale: decoder means at z ~ N(0, I)."""
+        check_is_fitted(self)
+        return self.codec_.decode(self._ask(self.model_.generate, self._codes(n, random_state)))

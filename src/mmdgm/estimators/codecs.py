@@ -1,0 +1,184 @@
+"""Users' arrays as images `(rows, channels, height, width)` that networks see, and back on the users' scale.
+
+A table's row is an image of 1×1 with a channel per column. NaN is missing on both sides.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.errors import InputError
+from mmdgm.likelihoods import BernoulliPixels, GaussianPixels, Likelihood, MixedColumns
+from mmdgm.networks import Shape
+from mmdgm.tables import Table, is_missing
+
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCodec:
+    """A table: an array `(rows, columns)`, or columns of several kinds."""
+
+    table: Table
+    is_image = False
+
+    @classmethod
+    def learn(cls, X: Any, names: list[str]) -> "TableCodec":
+        return cls(table=Table.learn(columns_of(X), names))
+
+    @property
+    def shape(self) -> Shape:
+        return (self.table.width, 1, 1)
+
+    def likelihood(self) -> Likelihood:
+        binary = [kind != "number" for kind in self.table.each("kind")]
+        return MixedColumns(binary, self.table.each("low"), self.table.each("high"))
+
+    def encode(self, X: Any) -> Values:
+        return self.table.encode(columns_of(X))[:, :, None, None]
+
+    def decode(self, seen: Values) -> NDArray[Any]:
+        columns = self.table.decode(seen.reshape(len(seen), -1))
+        kind = object if any(column.kind == "category" for column in self.table.columns) else np.float64
+        return np.stack([column.astype(kind) for column in columns], axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "table", "columns": self.table.to_json()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageCodec:
+    """Images `(rows, height, width)` or `(rows, height, width, channels)`.
+
+    (x − low) / (high − low) lies in [0, 1]. Sides are padded to multiples of 4, or of 8 from 16 on, by pixels that
+    count as missing.
+    """
+
+    size: tuple[int, ...]  # of a row of the user's array
+    low: float
+    high: float
+    gaussian: bool = False
+    is_image = True
+
+    @classmethod
+    def learn(cls, X: NDArray[Any], *, gaussian: bool) -> "ImageCodec":
+        if X.dtype == np.uint8:
+            low, high = 0.0, 255.0
+        else:
+            low, high = float(np.nanmin(X)), float(np.nanmax(X))
+            low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+        return cls(size=X.shape[1:], low=low, high=high if high > low else low + 1, gaussian=gaussian)
+
+    @property
+    def channels(self) -> int:
+        return self.size[2] if len(self.size) == 3 else 1
+
+    @property
+    def shape(self) -> Shape:
+        height, width = (-(-side // 4) * 4 for side in self.size[:2])
+        return (self.channels, max(height, 8), max(width, 8))
+
+    def likelihood(self) -> Likelihood:
+        return GaussianPixels() if self.gaussian else BernoulliPixels()
+
+    def encode(self, X: NDArray[Any]) -> Values:
+        if X.shape[1:] != self.size:
+            raise InputError(f"X has images of {X.shape[1:]}, but the model was fitted on {self.size}")
+        unit = (X.astype(np.float32) - self.low) / (self.high - self.low)
+        rows = unit.reshape(len(X), *self.size[:2], self.channels).transpose(0, 3, 1, 2)
+        if not self.gaussian:
+            rows = rows.clip(0, 1)  # NaN stays
+        _, height, width = self.shape
+        down, right = height - self.size[0], width - self.size[1]
+        if not (down or right):
+            return np.ascontiguousarray(rows)
+        return np.pad(rows, ((0, 0), (0, 0), (0, down), (0, right)), constant_values=np.nan)
+
+    def decode(self, seen: Values) -> NDArray[Any]:
+        rows = seen[:, :, : self.size[0], : self.size[1]].transpose(0, 2, 3, 1).reshape(len(seen), *self.size)
+        return rows.astype(np.float64) * (self.high - self.low) + self.low
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "images", **asdict(self)}
+
+
+Codec = TableCodec | ImageCodec
+
+
+def codec_from_json(values: dict[str, Any]) -> Codec:
+    """The codec that `to_json` described."""
+    values = dict(values)
+    if values.pop("kind") == "table":
+        return TableCodec(table=Table.from_json(values["columns"]))
+    return ImageCodec(**{**values, "size": tuple(values["size"])})
+
+
+def columns_of(X: Any) -> list[NDArray[Any]]:
+    """The columns of a data frame or of an array `(rows, columns)`."""
+    if hasattr(X, "iloc"):
+        return [_plain(X.iloc[:, i]) for i in range(X.shape[1])]
+    return list(np.asarray(X).T)
+
+
+def _plain(series: Any) -> NDArray[Any]:
+    """A data frame's column as numbers with NaN, or as objects."""
+    missing = np.asarray(series.isna())
+    if getattr(series.dtype, "kind", "O") in "fiub":
+        return np.where(missing, np.nan, np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan)))
+    values = np.asarray(series, dtype=object)
+    values[missing] = None
+    return values
+
+
+def has_categories(X: Any) -> bool:
+    """Whether a data frame or an array has columns that are no numbers."""
+    if hasattr(X, "iloc"):
+        return any(getattr(dtype, "kind", "O") not in "fiub" for dtype in X.dtypes)
+    array = np.asarray(X) if not hasattr(X, "dtype") else X
+    if getattr(array.dtype, "kind", "f") in "US":
+        return array.ndim == 2
+    return (
+        getattr(array.dtype, "kind", "f") == "O"
+        and array.ndim == 2
+        and any(isinstance(value, str) for value in array.ravel())
+    )
+
+
+def missing_entries(X: Any) -> NDArray[np.bool_]:
+    """Where a user's array or data frame has no value."""
+    if hasattr(X, "iloc"):
+        return np.asarray(X.isna())
+    array = np.asarray(X)
+    return is_missing(array.ravel()).reshape(array.shape)
+
+
+def restore(X: Any, decoded: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
+    """A copy of what the user gave, with its missing entries, and no others, taken from `decoded`."""
+    if hasattr(X, "iloc"):
+        filled = X.copy()
+        for i in np.flatnonzero(missing.any(axis=0)):
+            column = filled.iloc[:, i].copy()
+            column[missing[:, i]] = decoded[missing[:, i], i].astype(_kind_of(column))
+            filled.isetitem(i, column)
+        return filled
+    filled = np.array(X, copy=True)
+    filled[missing] = decoded[missing]
+    return filled
+
+
+def _kind_of(column: Any) -> Any:
+    return np.float64 if getattr(column.dtype, "kind", "O") in "fiub" else object
+
+
+def first_all_missing(x: Values, axis: int) -> int | None:
+    """The number of the first row (axis 0) or column (axis 1) without any observed value."""
+    missing = np.isnan(x.reshape(len(x), -1)).all(axis=1 - axis)
+    return int(missing.argmax()) if missing.any() else None
+
+
+def n_values(size: tuple[int, ...]) -> int:
+    """Values of a row."""
+    return math.prod(size)

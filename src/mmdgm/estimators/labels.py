@@ -1,0 +1,92 @@
+"""Users' labels: any type, some of them missing."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from mmdgm.errors import InputError
+
+Codes = NDArray[np.int64]
+
+
+def is_unlabeled(y: NDArray[Any], marker: Any) -> NDArray[np.bool_]:
+    """Where y is the marker (None: nowhere; NaN marks too)."""
+    if marker is None:
+        return np.zeros(len(y), bool)
+    if isinstance(marker, float) and np.isnan(marker):
+        return np.array([value != value for value in y], bool)
+    if y.dtype.kind in "US":
+        return y == str(marker)
+    return np.array([value == marker for value in y], bool) if y.dtype.kind == "O" else np.asarray(y == marker)
+
+
+def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
+    """Classes, sorted, and each row's number among them, −1 where unlabeled."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    y = column_or_1d(y, warn=True)
+    unlabeled = is_unlabeled(y, marker)
+    if unlabeled.any() and y.dtype.kind in "iuf" and set(np.unique(y)) == {-1, 1}:
+        warnings.warn(
+            "the labels are -1 and 1: -1 is taken as a class, not as unlabeled; unlabeled=None says so too",
+            UserWarning,
+            stacklevel=4,
+        )
+        unlabeled = np.zeros(len(y), bool)
+    labeled = y[~unlabeled]
+    if not len(labeled):
+        raise InputError(f"no row is labeled: y holds nothing but {marker!r}; give some labels of each class")
+    check_classification_targets(labeled)
+    classes = np.unique(labeled)
+    if len(classes) < 2:
+        raise InputError(f"y has one class, {classes[0]!r}; a classifier needs labels of two classes or more")
+    codes = np.full(len(y), -1, np.int64)
+    codes[~unlabeled] = np.searchsorted(classes, labeled)
+    return classes, codes
+
+
+def held_out_rows(codes: Codes, fraction: float, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Numbers of labeled rows to stop early by: a share of each class, but never a class's last row."""
+    if not 0 < fraction < 1:
+        raise InputError(f"validation_fraction={fraction}: give a number between 0 and 1")
+    held = []
+    for k in range(codes.max() + 1):
+        rows = rng.permutation(np.flatnonzero(codes == k))
+        held.append(rows[: min(round(fraction * len(rows)), len(rows) - 1)])
+    chosen = np.concatenate(held)
+    if not len(chosen):
+        raise InputError("validation_fraction holds no row out: there are too few labels; leave it None")
+    return np.sort(chosen)
+
+
+def class_factors(class_weight: Any, classes: NDArray[Any], codes: Codes) -> NDArray[np.float32] | None:
+    """Factors of the hinge loss, `(K,)`, mean 1 over the labeled rows."""
+    if class_weight is None:
+        return None
+    counts = np.bincount(codes[codes >= 0], minlength=len(classes))
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise InputError(f"class_weight={class_weight!r}: give 'balanced', a dict or None")
+        factors = counts.sum() / (len(classes) * counts)
+    elif isinstance(class_weight, dict):
+        factors = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], float)
+    else:
+        raise InputError("class_weight: give 'balanced', a dict from label to factor, or None")
+    if not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
+        raise InputError("class_weight: factors must be 0 or more, and not all 0")
+    return np.asarray(factors, np.float32)
+
+
+def prior_ratio(class_prior: Any, classes: NDArray[Any], codes: Codes) -> NDArray[np.float32] | None:
+    """Each class's share of all rows, as given, over its share of the labeled ones, `(K,)`."""
+    if class_prior is None:
+        return None
+    prior = np.asarray(class_prior, float)
+    if prior.shape != (len(classes),) or (prior < 0).any() or abs(prior.sum() - 1) > 1e-3:
+        raise InputError(f"class_prior: give {len(classes)} shares, one per class in sorted order, that sum to 1")
+    counts = np.bincount(codes[codes >= 0], minlength=len(classes))
+    return np.asarray(prior / (counts / counts.sum()), np.float32)

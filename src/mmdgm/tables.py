@@ -1,0 +1,139 @@
+"""Tables: columns of numbers on any scale, of two values, or of categories, as networks see them, and back.
+
+A column of numbers is centred and divided by its standard deviation; beyond 3 of these it grows as a logarithm, so
+that single large values do not rule. A column of two values becomes 0 or 1, one of categories one such column for
+each of them. Missing values are NaN on both sides.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.errors import InputError
+
+Kind = Literal["number", "binary", "category"]
+BULK = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table: its kind, and what takes it to networks' numbers and back."""
+
+    name: str
+    kind: Kind
+    centre: float = 0.0
+    scale: float = 1.0
+    low: float = 0.0  # range of the observed values, as networks see them
+    high: float = 0.0
+    values: tuple[Any, ...] = ()  # of a binary column or one of categories
+
+    @property
+    def width(self) -> int:
+        """Columns that networks see."""
+        return len(self.values) if self.kind == "category" else 1
+
+    def encode(self, column: NDArray[Any]) -> NDArray[np.float32]:
+        """`(rows,)` to `(rows, width)`; a category that was not there before is missing."""
+        if self.kind == "category":
+            codes = np.stack([column == value for value in self.values], axis=1).astype(np.float32)
+            return np.where(codes.any(axis=1, keepdims=True), codes, np.float32(np.nan))
+        if self.kind == "binary":
+            low, high = self.values
+            return ((column.astype(np.float64) - low) / (high - low)).astype(np.float32)[:, None]
+        return squash((column.astype(np.float64) - self.centre) / self.scale).astype(np.float32)[:, None]
+
+    def decode(self, seen: NDArray[np.float32]) -> NDArray[Any]:
+        """`(rows, width)` to `(rows,)`: binary columns and categories to the nearest value."""
+        if self.kind == "category":
+            return np.array(self.values, dtype=object)[seen.argmax(axis=1)]
+        if self.kind == "binary":
+            return np.where(seen[:, 0] >= 0.5, self.values[1], self.values[0])
+        return unsquash(seen[:, 0].astype(np.float64)) * self.scale + self.centre
+
+
+def squash(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Identity up to ±BULK, logarithmic beyond; smooth to the first derivative."""
+    beyond = np.maximum(np.abs(x) - BULK, 0)
+    return np.where(beyond > 0, np.sign(x) * (BULK + np.log1p(beyond)), x)
+
+
+def unsquash(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of `squash`."""
+    beyond = np.maximum(np.abs(x) - BULK, 0)
+    return np.where(beyond > 0, np.sign(x) * (BULK + np.expm1(np.minimum(beyond, 700))), x)
+
+
+def learn_column(name: str, column: NDArray[Any]) -> Column:
+    """What there is to know of a column, from its observed values."""
+    missing = is_missing(column)
+    observed = column[~missing]
+    if not len(observed):
+        raise InputError(f"column {name} has no observed value; leave it out")
+    if observed.dtype.kind in "OUSb" and not _numbers(observed):
+        values = tuple(sorted(set(observed.tolist()), key=lambda value: (str(type(value)), value)))
+        return Column(name=name, kind="category", values=values, high=1.0)
+    observed = observed.astype(np.float64)
+    distinct = np.unique(observed[:10_000])
+    if len(distinct) == 2 and len(np.unique(observed)) == 2:
+        return Column(name=name, kind="binary", values=tuple(distinct.tolist()), high=1.0)
+    size = np.abs(observed).max() or 1.0  # squares of huge values overflow
+    centre, scale = float((observed / size).mean() * size), float((observed / size).std() * size)
+    scale = scale if scale > 1e-12 * size else 1.0
+    low, high = squash((np.array([observed.min(), observed.max()]) - centre) / scale)
+    return Column(name=name, kind="number", centre=centre, scale=scale, low=float(low), high=float(high))
+
+
+def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a column has NaN or None."""
+    if column.dtype.kind == "O":
+        return np.array([value is None or value != value for value in column], bool)
+    return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
+
+
+def _numbers(observed: NDArray[Any]) -> bool:
+    if observed.dtype.kind == "b":
+        return True
+    return observed.dtype.kind == "O" and not any(isinstance(value, str | bytes) for value in observed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """All columns of a table."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def learn(cls, columns: list[NDArray[Any]], names: list[str]) -> "Table":
+        return cls(columns=tuple(learn_column(n, c) for n, c in zip(names, columns, strict=True)))
+
+    @property
+    def width(self) -> int:
+        return sum(column.width for column in self.columns)
+
+    def encode(self, columns: list[NDArray[Any]]) -> NDArray[np.float32]:
+        """Columns `(rows,)` to rows `(rows, width)`, NaN where missing."""
+        parts = []
+        for known, column in zip(self.columns, columns, strict=True):
+            missing = is_missing(column)
+            if known.kind != "category":
+                column = np.where(missing, np.nan, column).astype(np.float64)
+            parts.append(np.where(missing[:, None], np.float32(np.nan), known.encode(column)))
+        return np.concatenate(parts, axis=1)
+
+    def decode(self, seen: NDArray[np.float32]) -> list[NDArray[Any]]:
+        """Rows `(rows, width)` to columns."""
+        ends = np.cumsum([column.width for column in self.columns])[:-1]
+        return [c.decode(part) for c, part in zip(self.columns, np.split(seen, ends, axis=1), strict=True)]
+
+    def each(self, attribute: str) -> list[Any]:
+        """An attribute of the column that each of the networks' columns belongs to."""
+        return [getattr(column, attribute) for column in self.columns for _ in range(column.width)]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_json(cls, values: list[dict[str, Any]]) -> "Table":
+        return cls(columns=tuple(Column(**{**v, "values": tuple(v["values"])}) for v in values))
