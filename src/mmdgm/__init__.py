@@ -1,13 +1,13 @@
-"""Max-margin deep generative models."""
+"""Max-margin deep generative models: one model that classifies, imputes and generates."""
 
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
+    from mmdgm.estimators import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 
-__all__ = ["MMCVAClassifier", "MMVAClassifier"]
+__all__ = ["KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -57,14 +57,16 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
         """X as an array of numbers, or, where columns hold categories, as it came."""
+        if not hasattr(X, "iloc") and not hasattr(X, "toarray"):
+            X = np.asarray(X)
         if has_categories(X):
-            X = X if hasattr(X, "iloc") else np.asarray(X, dtype=object)
+            X = X if hasattr(X, "iloc") else X.astype(object)
             if not len(X):
                 raise InputError("X has no rows")
             _check_feature_names(self, X, reset=reset)
             _check_n_features(self, X, reset=reset)
             return X
-        if not hasattr(X, "iloc") and not hasattr(X, "toarray") and np.ndim(X) in (3, 4):
+        if isinstance(X, np.ndarray) and X.ndim in (3, 4):
             kinds = [np.uint8, np.float32, np.float64]
             X = check_array(X, allow_nd=True, ensure_all_finite="allow-nan", dtype=kinds)
             if reset:
@@ -125,23 +127,26 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _settings(self) -> FitSettings:
         image = self.codec_.is_image
+        precision = self.precision
+        if precision == "auto" and image and pick_device(self.device).type == "cpu" and bf16_is_fast_here():
+            precision = "bf16-mixed"
         return FitSettings(
             max_epochs=self.max_epochs,
             max_time=self.max_time,
-            batch_size=self.batch_size,
+            batch_size=self.batch_size or (150 if image else None),
             learning_rate=self.learning_rate,
             weight_decay=0.0 if image else 1e-5,
-            steps=1500 if image else 2000,
+            steps=1000 if image else 2000,
             first=0.3,
             hide=0.0 if image else 0.3,
             device=self.device,
-            precision=self.precision,
+            precision=precision,
         )
 
     def _train(
         self, x: Values, y: Labels, seed: int, *, guesses: Labels | None = None, held_out: Labels | None = None
     ) -> None:
-        """Train on rows with classes y; rows `held_out` (numbers) have labels in y that only early stopping sees."""
+        """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone."""
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             build = not self._going_on()
@@ -293,6 +298,11 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def bf16_is_fast_here() -> bool:
+    """Whether this CPU multiplies in bf16: conv nets then train in two thirds of the time."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _plain(value: Any) -> Any:

@@ -7,8 +7,10 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Values
 from mmdgm.estimators.codecs import Codec
@@ -46,12 +48,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return None
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the classes `(rows, K)`: margins, no probabilities. Of two classes, the second's lead `(rows,)`."""
-        scores = self._ask(self._scores(), self._filled(X)).astype(np.float64)
+        """Scores of the classes `(rows, K)`, no probabilities; of two classes, the second's lead `(rows,)`."""
+        scores = self._ask(lambda rows: self.model_.scores(rows), self._filled(X)).astype(np.float64)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def _scores(self) -> Any:
-        return self.model_.scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest score, `(rows,)`; missing values are imputed first."""
@@ -61,7 +60,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the labeled rows."""
         y = np.asarray(y)
-        labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled if set(self.classes_.tolist()) != {-1, 1} else None))
+        marker = None if set(self.classes_.tolist()) == {-1, 1} else self.unlabeled
+        labeled = np.flatnonzero(~is_unlabeled(y, marker))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")
         rows = X.iloc[labeled] if hasattr(X, "iloc") else np.asarray(X)[labeled]
@@ -114,8 +114,6 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return model
 
     def _torch_device(self) -> torch.device:
-        from mmdgm.devices import pick_device
-
         return pick_device(self.device)
 
 
@@ -227,7 +225,9 @@ class MMCVAClassifier(GenerativeClassifier):
         return self._finish(model, codec)
 
     def _guess(self, x: Values, codes: NDArray[np.int64], rng: np.random.RandomState) -> NDArray[np.int64] | None:
-        wanted = self.initial_labels == "neighbours" or (self.initial_labels == "auto" and not self.codec_.is_image)
+        wanted = self.initial_labels == "neighbours" or (
+            self.initial_labels == "auto" and not self.codec_.is_image
+        )
         if not wanted or (codes >= 0).all():
             return None
         return spread_labels(fill_from_neighbours(x, self.fill_), codes, rng=rng)
@@ -240,7 +240,7 @@ class MMCVAClassifier(GenerativeClassifier):
         check_is_fitted(self)
         codes = self._codes(n, random_state)
         if y is None:
-            numbers = np.random.RandomState(abs(hash(codes.tobytes())) % 2**32).randint(len(self.classes_), size=n)
+            numbers = check_random_state(random_state).randint(len(self.classes_), size=n)
         else:
             numbers = self._class_numbers(y, n)
         return self.codec_.decode(self._ask(self.model_.generate, codes, np.asarray(numbers, np.int64)))
@@ -317,6 +317,7 @@ class MMVAClassifier(GenerativeClassifier):
             features="last" if conv else "hidden",
             C=(1000.0 if conv else 100.0) if self.C is None else self.C,
             margin=(1.0 if conv else 3.0) if self.margin is None else self.margin,
+            linear=not codec.is_image,
         )
         return self._finish(config.build(codec.shape, n_classes=len(self.classes_), n_rows=n_rows), codec)
 

@@ -69,6 +69,25 @@ class EarlyStopping:
             raise StopIteration
 
 
+@dataclass
+class _Clock:
+    """Keeps the history, and stops when the time is up."""
+
+    stage: str
+    epochs_before: int
+    began: float
+    max_time: float | None
+    history: list[dict[str, Any]]
+
+    def is_up(self) -> bool:
+        return self.max_time is not None and time.monotonic() - self.began > self.max_time
+
+    def __call__(self, record: Record) -> None:
+        self.history.append({"stage": self.stage, "epoch": self.epochs_before + record.epoch, **record.metrics})
+        if self.is_up():
+            raise StopIteration
+
+
 def fit_model(
     model: VAE,
     x: Values,
@@ -89,19 +108,11 @@ def fit_model(
     filled, observed = fill_from_neighbours(x, fill), ~np.isnan(x)
     history: list[dict[str, Any]] = []
     began, epochs_done = time.monotonic(), 0
-
-    def note(record: Record) -> None:
-        history.append({"stage": stage, "epoch": epochs_done + record.epoch, **record.metrics})
-        if settings.max_time is not None and time.monotonic() - began > settings.max_time:
-            raise StopIteration
-
-    def listeners() -> list[Callable[[Record], None]]:
-        return [*on_log, note, *([stopping] if stopping is not None and stage == "labels" else [])]
-
-    for stage, labels, share in (("guesses", guesses, settings.first), ("labels", y, 1 - settings.first)):
-        if labels is None:
-            continue
-        share = share if guesses is not None else 1.0
+    stages = [("labels", y, 1.0)]
+    if guesses is not None:
+        stages = [("guesses", guesses, settings.first), ("labels", y, 1 - settings.first)]
+    for stage, labels, share in stages:
+        clock = _Clock(stage, epochs_done, began, settings.max_time, history)
         labeled, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
         plan = _plan(len(labeled), len(unlabeled), settings, share)
         trainer = Trainer(model, plan, fabric=fabric)
@@ -116,12 +127,12 @@ def fit_model(
             observed_unlabeled=None if observed.all() else _tensor(observed[unlabeled], trainer.device),
         )
         refresh = None if observed.all() else _Refresh(model)
-        summary = trainer.fit(batches, on_log=listeners(), revise=refresh)
-        epochs_done += summary.epochs
+        listeners = [*on_log, clock, *([stopping] if stopping is not None and stage == "labels" else [])]
+        epochs_done += trainer.fit(batches, on_log=listeners, revise=refresh).epochs
         if refresh is not None and refresh.store is not None:
             filled[labeled] = refresh.store.x.cpu().numpy()
             filled[unlabeled] = refresh.store.x_unlabeled.cpu().numpy()
-        if settings.max_time is not None and time.monotonic() - began > settings.max_time:
+        if clock.is_up():
             break
     if stopping is not None and stopping.weights:
         model.load_state_dict(stopping.weights)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -38,6 +39,7 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
         )
         unlabeled = np.zeros(len(y), bool)
     labeled = y[~unlabeled]
+    assert_all_finite(labeled, input_name="y")
     if not len(labeled):
         raise InputError(f"no row is labeled: y holds nothing but {marker!r}; give some labels of each class")
     check_classification_targets(labeled)

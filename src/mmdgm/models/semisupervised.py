@@ -74,9 +74,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         self.generative_weight, self.straight_through = generative_weight, straight_through
         self.last_layer_decay = last_layer_decay
         self.class_weight: Tensor | None = None  # (K,): factors of the hinge loss
-        self.balance_ratio: Tensor | None = (
-            None  # (K,): a class's share of all rows over its share of labels
-        )
+        self.balance_ratio: Tensor | None = None  # (K,): a class's share of all rows over its share of labels
 
     @property
     def generates(self) -> bool:

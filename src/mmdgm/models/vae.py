@@ -183,11 +183,12 @@ class VAEConfig:
     dropout: float = setting(0.5, "dropout rate in the conv encoder", least=0, most=0.95)
     likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
     samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
+    linear: bool = setting(False, "linear functions beside the MLPs' layers, as in factor analysis")
 
     def networks(self, shape: Shape) -> tuple[Encoder, nn.Module]:
         maps = LIKELIHOODS[self.likelihood].maps
         if self.network == "mlp":
-            return mlp_networks(shape, hidden=self.hidden, z=self.z, maps=maps)
+            return mlp_networks(shape, hidden=self.hidden, z=self.z, maps=maps, linear=self.linear)
         return conv_networks(shape, z=self.z, dropout=self.dropout, maps=maps)
 
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> VAE:

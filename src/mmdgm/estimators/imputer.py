@@ -1,0 +1,110 @@
+"""A generative model as an imputer in pipelines."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mmdgm.estimators.base import GenerativeEstimator
+from mmdgm.estimators.classifiers import MMCVAClassifier
+from mmdgm.estimators.codecs import Codec
+from mmdgm.models import VAE, VAEConfig
+
+
+class GenerativeModel(GenerativeEstimator):
+    """A VAE of X alone."""
+
+    likelihood, warm_start, batch_size, learning_rate = "auto", False, None, 1e-3
+
+    def __init__(
+        self, *, max_epochs: Any, max_time: Any, device: Any, precision: Any, random_state: Any, verbose: Any
+    ):
+        self.max_epochs = max_epochs
+        self.max_time = max_time
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        x, seed = self._prepare(X)
+        self._train(x, np.zeros(len(x), np.int64), seed)
+        return self
+
+    def _build(self, codec: Codec, n_rows: int) -> VAE:
+        size = int(np.prod(codec.shape))
+        width = int(np.clip(4 * size, 128, 500))
+        config = VAEConfig(
+            network="conv" if codec.is_image else "mlp",
+            hidden=(width, width),
+            z=50 if codec.is_image else int(np.clip(size // 2, 2, 50)),
+            linear=not codec.is_image,
+        )
+        model = config.build(codec.shape, n_classes=0, n_rows=n_rows)
+        model.likelihood = codec.likelihood()
+        return model
+
+
+class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Fills missing values (NaN) with a deep generative model's posterior mean; for pipelines.
+
+    With labels given to `fit` the model is an `MMCVAClassifier`, which fills by the class it predicts; without, a
+    VAE of X.
+
+    Parameters
+    ----------
+    n_iter : rounds of the iterative inference; see `MMCVAClassifier.impute`.
+    unlabeled : what marks unlabeled rows in y.
+    max_epochs, max_time, device, precision, random_state, verbose : see `MMCVAClassifier`.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_iter: int = 100,
+        unlabeled: Any = -1,
+        max_epochs: int | None = None,
+        max_time: float | None = None,
+        device: str = "auto",
+        precision: Literal["auto", "32-true", "bf16-mixed"] = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_iter = n_iter
+        self.unlabeled = unlabeled
+        self.max_epochs = max_epochs
+        self.max_time = max_time
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the distribution of the rows of X."""
+        common = {
+            name: getattr(self, name)
+            for name in ("max_epochs", "max_time", "device", "precision", "random_state", "verbose")
+        }
+        if y is None:
+            self.estimator_: GenerativeEstimator = GenerativeModel(**common).fit(X)
+        else:
+            self.estimator_ = MMCVAClassifier(unlabeled=self.unlabeled, **common).fit(X, y)
+        self.n_features_in_ = self.estimator_.n_features_in_
+        if hasattr(self.estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.estimator_.feature_names_in_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """X with its missing entries filled; observed ones stay as they are."""
+        check_is_fitted(self)
+        return self.estimator_.impute(X, n_iter=self.n_iter)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
