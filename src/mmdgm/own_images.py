@@ -89,3 +89,36 @@ def _plain(image: Image.Image, mode: str, file_format: str | None) -> Image.Imag
         black = Image.new("RGBA", image.size, "black")
         image = Image.alpha_composite(black, image.convert("RGBA"))
     return image.convert(mode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabeledImages:
+    """Images with the names of their classes, and a line on each file that could not be read."""
+
+    pixels: NDArray[np.uint8]  # (rows, height, width), or (rows, height, width, 3) where some have colour
+    labels: list[str]  # "": unlabeled
+    broken: list[str]
+
+
+def read_class_folders(folder: Path, size: tuple[int, int], *, unlabeled: str = "unlabeled") -> LabeledImages:
+    """Read a folder with one subfolder of images per class; those in the one called `unlabeled` have no class."""
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
+    if not inside:
+        raise InputError(f"{folder}: has no subfolders; give one of image files for each class, named after it")
+    parts: list[NDArray[np.uint8]] = []
+    labels: list[str] = []
+    broken: list[str] = []
+    for path in inside:
+        files = files_in(path)
+        images = read_images(files, (3, *size), WHITE)
+        if not images.paths:
+            raise InputError(f"{path}: none of its {len(files)} image files can be read ({images.broken[0]})")
+        parts.append(np.round(images.unit.transpose(0, 2, 3, 1) * WHITE).astype(np.uint8))
+        labels += ["" if path.name == unlabeled else path.name] * len(images.paths)
+        broken += images.broken
+    pixels = np.concatenate(parts)
+    grey = bool((pixels == pixels[..., :1]).all())
+    return LabeledImages(pixels=pixels[..., 0].copy() if grey else pixels, labels=labels, broken=broken)

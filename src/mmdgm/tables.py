@@ -38,18 +38,18 @@ class Column:
         """`(rows,)` to `(rows, width)`; a category that was not there before is missing."""
         if self.kind == "category":
             codes = np.stack([column == value for value in self.values], axis=1).astype(np.float32)
-            return np.where(codes.any(axis=1, keepdims=True), codes, np.float32(np.nan))
+            return np.asarray(np.where(codes.any(axis=1, keepdims=True), codes, np.nan), np.float32)
         if self.kind == "binary":
             low, high = self.values
-            return ((column.astype(np.float64) - low) / (high - low)).astype(np.float32)[:, None]
+            return np.asarray((column.astype(np.float64) - low) / (high - low), np.float32)[:, None]
         return squash((column.astype(np.float64) - self.centre) / self.scale).astype(np.float32)[:, None]
 
     def decode(self, seen: NDArray[np.float32]) -> NDArray[Any]:
         """`(rows, width)` to `(rows,)`: binary columns and categories to the nearest value."""
         if self.kind == "category":
-            return np.array(self.values, dtype=object)[seen.argmax(axis=1)]
+            return np.asarray(np.array(self.values, dtype=object)[seen.argmax(axis=1)])
         if self.kind == "binary":
-            return np.where(seen[:, 0] >= 0.5, self.values[1], self.values[0])
+            return np.asarray(np.where(seen[:, 0] >= 0.5, self.values[1], self.values[0]))
         return unsquash(seen[:, 0].astype(np.float64)) * self.scale + self.centre
 
 

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.markup import escape
 from rich.table import Table
 
 from mmdgm import runs
 from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files
+from mmdgm.cli.own import read_own_rows, refuse
 from mmdgm.corruption import Mask
 from mmdgm.errors import InputError
 from mmdgm.evaluation import predict_scores
@@ -20,6 +22,7 @@ from mmdgm.imputation import impute
 from mmdgm.models import VAE
 from mmdgm.own_data import read_values
 from mmdgm.own_images import files_in, read_images
+from mmdgm.own_runs import OwnRun, load_own
 from mmdgm.persistence import write_whole
 from mmdgm.prepared import seen
 
@@ -35,13 +38,29 @@ class Rows:
     skipped: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Classified:
+    """What came of it."""
+
+    names: list[str]
+    scores: NDArray[Any]  # (rows, classes)
+    missing: NDArray[Any]  # values of each row that were
+    class_names: list[str]
+    score_names: list[str]
+    skipped: int
+
+
 def predict(
     run: Run,
     inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="INPUT", help="An npz file with an array x, image files, or a folder of them."),
+        typer.Argument(
+            metavar="INPUT", help="An npz file with an array x, image files, or a folder of them; or a CSV file."
+        ),
     ],
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference of missing values.")] = 100,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of the iterative inference of missing values [default: 100].")
+    ] = None,
     scale: Annotated[
         float | None,
         typer.Option(
@@ -58,44 +77,74 @@ def predict(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Classify your own images: a CSV file with prediction and scores of each, and a count per class.
+    """Classify your own images or rows: a CSV file with prediction and scores of each, and a count per class.
 
     An npz file is as for `mmdgm impute`: missing values (NaN) are imputed first; its rows count from 0.
     Image files should look like the training data (light on black for digits); any size and mode is converted,
-    transparent becomes black.
+    transparent becomes black. A run of own data takes what it was trained on, in any of these forms; of a CSV file
+    it takes the columns that it was trained on.
 
     Example: `mmdgm predict runs/demo/seed-0 scans/ --out digits.csv`
     """
-    trained = runs.load_run(run, device=device)
-    if not hasattr(trained.model, "scores"):
-        raise InputError(
-            f"{run}: the model of {trained.config.preset} does not classify; give a run of one that does"
-        )
-    file = csv_file(inputs, to)
-    rows = read_rows(inputs, trained, scale)
-    missing = np.isnan(rows.unit)
-    unit = seen(rows.unit, trained.config.data.preprocessing)
-    scores = predict_scores(trained.model, fill(trained.model, unit, missing, rounds, seed), scale=1)
-    predictions = scores.argmax(1)
-    words = [trained.class_names[k] for k in predictions]
-    write_whole(file, csv_content(rows.names, words, missing.reshape(len(missing), -1).sum(1), scores))
-    counts = {name: int((predictions == k).sum()) for k, name in enumerate(trained.class_names)}
+    if (own := load_own(run, device=device)) is not None:
+        refuse({"--rounds": rounds, "--scale": scale, "--seed": seed}, f"is for runs of presets; {run} is none")
+        file = csv_file(inputs, to)
+        classified = classify_own(own, inputs)
+    else:
+        trained = runs.load_run(run, device=device)
+        if not hasattr(trained.model, "scores"):
+            raise InputError(
+                f"{run}: the model of {trained.config.preset} does not classify; give a run of one that does"
+            )
+        file = csv_file(inputs, to)
+        classified = classify(trained, read_rows(inputs, trained, scale), rounds or 100, seed)
+    predictions = classified.scores.argmax(1)
+    write_whole(file, csv_content(classified, predictions))
+    counts = {name: int((predictions == k).sum()) for k, name in enumerate(classified.class_names)}
     report_files(
         [file],
         as_json,
-        rows=len(scores),
-        imputed_values=int(missing.sum()),
-        skipped=rows.skipped,
+        rows=len(predictions),
+        imputed_values=int(classified.missing.sum()),
+        skipped=classified.skipped,
         predictions_per_class=counts,
     )
     if as_json:
         return
     table = Table("class", "rows", box=None)
     for name, count in counts.items():
-        table.add_row(name, f"{count:,}")
-    if rows.skipped:
-        table.add_row("skipped", f"{rows.skipped:,}")
+        table.add_row(escape(name), f"{count:,}")
+    if classified.skipped:
+        table.add_row("skipped", f"{classified.skipped:,}")
     out.print(table)
+
+
+def classify(trained: runs.TrainedRun, rows: Rows, rounds: int, seed: int) -> Classified:
+    """A preset's model on images."""
+    missing = np.isnan(rows.unit)
+    unit = seen(rows.unit, trained.config.data.preprocessing)
+    scores = predict_scores(trained.model, fill(trained.model, unit, missing, rounds, seed), scale=1)
+    return Classified(
+        names=rows.names,
+        scores=scores,
+        missing=missing.reshape(len(missing), -1).sum(1),
+        class_names=list(trained.class_names),
+        score_names=[f"score_{k}" for k in range(scores.shape[1])],
+        skipped=rows.skipped,
+    )
+
+
+def classify_own(own: OwnRun, inputs: list[Path]) -> Classified:
+    """An estimator on what it was trained on."""
+    rows = read_own_rows(own, inputs)
+    return Classified(
+        names=rows.names,
+        scores=own.scores(rows.x),
+        missing=rows.missing.reshape(len(rows.x), -1).sum(1),
+        class_names=own.classes,
+        score_names=[f"score_{name}" for name in own.classes],
+        skipped=rows.skipped,
+    )
 
 
 def csv_file(inputs: list[Path], to: Path | None) -> Path:
@@ -105,7 +154,7 @@ def csv_file(inputs: list[Path], to: Path | None) -> Path:
         file = to
     elif first.is_dir():
         file = first.parent / f"{first.name}-predictions.csv"
-    elif is_array(first):
+    elif is_array(first) or first.suffix.lower() == ".csv":
         file = first.with_name(f"{first.stem}-predictions.csv")
     else:
         file = Path("predictions.csv")
@@ -157,11 +206,12 @@ def fill(model: VAE, x: NDArray[Any], missing: Mask, rounds: int, seed: int) -> 
     return filled
 
 
-def csv_content(names: list[str], predictions: list[str], missing: NDArray[Any], scores: NDArray[Any]) -> bytes:
+def csv_content(classified: Classified, predictions: NDArray[Any]) -> bytes:
     """A line for each row; scores with all their digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["input", "prediction", "missing", *(f"score_{k}" for k in range(scores.shape[1]))])
-    for name, prediction, count, row in zip(names, predictions, missing, scores, strict=True):
-        writer.writerow([name, prediction, count, *row])
+    writer.writerow(["input", "prediction", "missing", *classified.score_names])
+    rows = zip(classified.names, predictions, classified.missing, classified.scores, strict=True)
+    for name, k, count, scores in rows:
+        writer.writerow([name, classified.class_names[k], count, *scores])
     return text.getvalue().encode(errors="surrogateescape")  # a file name need not be UTF-8

@@ -11,7 +11,9 @@ from rich.table import Table
 
 from mmdgm import experiments, runs
 from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, print_json
+from mmdgm.cli.own import refuse, train_on
 from mmdgm.errors import InputError
+from mmdgm.own_runs import is_own
 from mmdgm.presets import PRESETS, config_from_json, find_preset
 from mmdgm.ranks import is_first
 from mmdgm.settings import override, settings_of
@@ -68,8 +70,17 @@ def list_(
 
 
 def train(
-    preset: Annotated[str, typer.Argument(help="Which experiment; `mmdgm list` shows all.")],
-    run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/PRESET/seed-SEED.")] = None,
+    preset: Annotated[str | None, typer.Argument(help="Which experiment; `mmdgm list` shows all.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of a preset: your data. An npz file with arrays x and y, a folder with one subfolder of "
+            "images per class, or a CSV file."
+        ),
+    ] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option(help="The run's folder. Default: runs/PRESET/seed-SEED, or runs/DATA/seed-SEED.")
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, max=LARGEST_SEED, help="Seed of weights, labeled rows and noise [default: 0]."),
@@ -86,6 +97,29 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN_DIR.")] = False,
     data_dir: DataDir = None,
+    target: Annotated[str | None, typer.Option(help="With a CSV file: the column with the labels.")] = None,
+    unlabeled: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MARK",
+            help="With --data: what unlabeled rows have for a label. Default: -1 in an npz file, an empty cell in "
+            "a CSV file; of a folder, the subfolder unlabeled.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="With --data: mmcva, for few labels, or mmva, for many [default: mmcva]."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="With --data: passes over the rows. Default: by their number.")
+    ] = None,
+    max_time: Annotated[
+        float | None, typer.Option(min=1, help="With --data: seconds after which training ends as it is.")
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="HxW", help="With a folder of images: what they are resized to [default: 32x32]."),
+    ] = None,
     device: Device = "auto",
     devices: Annotated[
         int | None, typer.Option(min=1, help="Devices per machine: GPUs, or CPU processes [default: 1].")
@@ -96,10 +130,37 @@ def train(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a preset, and leave model, figures and result.json in a run folder.
+    """Train a preset, or a model of your own data, and leave model, figures and result.json in a run folder.
 
     Example: `mmdgm train mnist-mmva --run-dir runs/mmva --set epochs=10 --set pretrain_epochs=0`
+
+    Example: `mmdgm train --data table.csv --target species --run-dir runs/species`
     """
+    if data is not None:
+        if preset is not None:
+            raise InputError(f"give a preset or --data, not both (here: {preset} and {data})")
+        refuse({"--resume": resume}, "is not available with --data; train anew, in another --run-dir")
+        theirs = {"--seeds": seeds, "--set": set_, "--data-dir": data_dir, "--devices": devices}
+        refuse({**theirs, "--num-nodes": num_nodes}, "is for presets, not for --data")
+        train_on(
+            data,
+            run_dir=run_dir,
+            model=model or "mmcva",
+            target=target,
+            unlabeled=unlabeled,
+            size=size,
+            seed=seed or 0,
+            epochs=epochs,
+            max_time=max_time,
+            device=device,
+            as_json=as_json,
+        )
+        return
+    if preset is None:
+        raise InputError("Missing argument: give a PRESET (`mmdgm list` shows them), or your own data by --data")
+    refuse({"--epochs": epochs}, "is for --data; a preset's epochs are changed by --set epochs=…")
+    ours = {"--target": target, "--unlabeled": unlabeled, "--model": model, "--max-time": max_time, "--size": size}
+    refuse(ours, "is for --data, not for presets")
     if seed is not None and seeds is not None:
         raise InputError("give --seed for one run or --seeds for several, not both")
     chosen = find_preset(preset).config
@@ -109,6 +170,8 @@ def train(
     else:
         parent = run_dir or Path("runs") / preset
         pairs = [(s, runs.RunFolder(parent / f"seed-{s}")) for s in parse_seeds(seeds)]
+    if own := [folder.path for _, folder in pairs if is_own(folder.path)]:
+        raise InputError(f"{own[0]} holds a run of own data, which cannot be resumed; choose another --run-dir")
     config, overrides = override(chosen, set_ or [])
     if resume and not set_ and (begun := [folder for _, folder in pairs if folder.config.exists()]):
         saved = runs.read_run_config(begun[0])

@@ -44,6 +44,10 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A deep generative model behind scikit-learn's interface."""
 
+    model_: Any
+    codec_: Codec
+    fill_: Values
+
     # --- what subclasses say -----------------------------------------------------------------------------
 
     def _build(self, codec: Codec, n_rows: int) -> VAE:
@@ -188,7 +192,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @property
     def _n_features_out(self) -> int:
-        return self.model_.encoder.z
+        return int(self.model_.encoder.z)
 
     def impute(self, X: Any, n_iter: int = 100, n_draws: int = 1) -> Any:
         """X with its missing entries filled; observed ones stay as they are.
@@ -217,7 +221,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         noise = row_noise(x, self.model_.encoder.z, seed=1)
 
         def bound(rows: torch.Tensor, seen: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-            return self.model_.elbo(rows, observed=seen, noise=draws[None])
+            elbo: torch.Tensor = self.model_.elbo(rows, observed=seen, noise=draws[None])
+            return elbo
 
         return self._ask(bound, self._impute(x, rounds=20), observed, noise).astype(np.float64)
 

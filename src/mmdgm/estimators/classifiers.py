@@ -16,13 +16,21 @@ from mmdgm.estimators.base import GenerativeEstimator, Values
 from mmdgm.estimators.codecs import Codec
 from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
 from mmdgm.estimators.neighbours import fill_from_neighbours, spread_labels
-from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
+from mmdgm.models import (
+    VAE,
+    MaxMarginConditionalVAE,
+    MaxMarginConditionalVAEConfig,
+    MaxMarginVAE,
+    MaxMarginVAEConfig,
+)
 
 Network = Literal["auto", "mlp", "conv"]
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]
     """A generative model with a max-margin classifier."""
+
+    classes_: NDArray[Any]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
@@ -55,7 +63,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest score, `(rows,)`; missing values are imputed first."""
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        numbers = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[numbers])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the labeled rows."""
@@ -75,7 +84,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             raise InputError(f"sample {n} rows: give one label, or {n}, not {wanted.shape}")
         unknown = ~np.isin(wanted, self.classes_)
         if unknown.any():
-            raise InputError(f"there is no class {wanted[unknown][0]!r}; the classes are {self.classes_.tolist()}")
+            raise InputError(f"there is no class {wanted[unknown][0]}; the classes are {self.classes_.tolist()}")
         return np.searchsorted(self.classes_, wanted).astype(np.int64)
 
     def _more_to_save(self) -> dict[str, Any]:
@@ -106,7 +115,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             return int(self.z)
         return conv if codec.is_image else int(np.clip(np.prod(codec.shape) // 2, 2, 50))
 
-    def _finish(self, model: Any, codec: Codec) -> VAE:
+    def _finish(self, model: MaxMarginVAE | MaxMarginConditionalVAE, codec: Codec) -> VAE:
         """Give a new model its likelihood and class weights."""
         model.likelihood = codec.likelihood()
         if self._factors is not None:

@@ -127,7 +127,9 @@ def fit_model(
             observed_unlabeled=None if observed.all() else _tensor(observed[unlabeled], trainer.device),
         )
         refresh = None if observed.all() else _Refresh(model)
-        listeners = [*on_log, clock, *([stopping] if stopping is not None and stage == "labels" else [])]
+        listeners: list[Callable[[Record], None]] = [*on_log, clock]
+        if stopping is not None and stage == "labels":
+            listeners.append(stopping)
         epochs_done += trainer.fit(batches, on_log=listeners, revise=refresh).epochs
         if refresh is not None and refresh.store is not None:
             filled[labeled] = refresh.store.x.cpu().numpy()
@@ -146,6 +148,7 @@ def _plan(labeled: int, unlabeled: int, settings: FitSettings, share: float) -> 
     steps_per_epoch = max(1, (unlabeled or labeled) // min(batch, unlabeled or labeled))
     whole = settings.max_epochs or max(10, math.ceil(settings.steps / steps_per_epoch))
     epochs = max(1, round(share * whole))
+    interval = max(1, epochs * steps_per_epoch // REFRESHED)
     return SemiSupervisedTraining(
         epochs=epochs,
         batch=min(labeled, batch if not unlabeled else max(100, batch // 2)) or 1,
@@ -154,7 +157,7 @@ def _plan(labeled: int, unlabeled: int, settings: FitSettings, share: float) -> 
         warmup_steps=min(100, epochs * steps_per_epoch // 10),
         weight_decay=settings.weight_decay,
         precision=settings.precision,
-        log_every=max(1, epochs * steps_per_epoch // REFRESHED),
+        log_every=interval if settings.max_time is None else min(interval, 25),  # the clock is read there
         patience=0,
     )
 

@@ -21,7 +21,7 @@ def is_unlabeled(y: NDArray[Any], marker: Any) -> NDArray[np.bool_]:
     if isinstance(marker, float) and np.isnan(marker):
         return np.array([value != value for value in y], bool)
     if y.dtype.kind in "US":
-        return y == str(marker)
+        return np.asarray(y == str(marker))
     return np.array([value == marker for value in y], bool) if y.dtype.kind == "O" else np.asarray(y == marker)
 
 

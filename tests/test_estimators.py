@@ -1,0 +1,268 @@
+"""Estimators on tables and images: what goes in comes back, what cannot work is refused with one line."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from mmdgm import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
+from mmdgm.errors import InputError
+
+QUICK = {"hidden": (32,), "max_epochs": 20, "random_state": 0, "device": "cpu"}
+
+
+def holes(X, share=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    mask = rng.random(X.shape) < share
+    mask.reshape(len(X), -1)[:, 0] = False
+    return np.where(mask, np.nan, X)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    few = np.where(np.random.default_rng(0).random(len(y)) < 0.7, -1, y)
+    return X, y, holes(X), few
+
+
+@pytest.fixture(scope="module")
+def fitted(wine):
+    _, _, X, y = wine
+    return MMCVAClassifier(random_state=0, device="cpu").fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def on_images():
+    digits = load_digits()
+    y = np.where(np.arange(len(digits.target)) < 100, digits.target, -1)
+    return MMCVAClassifier(max_epochs=1, random_state=0, device="cpu", z=4).fit(digits.images[:400], y[:400])
+
+
+def test_few_labels_and_missing_values_on_wine(fitted, wine):
+    X, y, with_holes, _ = wine
+    assert fitted.score(with_holes, y) > 0.85
+    missing = np.isnan(with_holes)
+    scaled = (fitted.impute(with_holes) - X) / X.std(axis=0)
+    by_mean = (np.nanmean(with_holes, axis=0) - X) / X.std(axis=0)
+    assert np.square(scaled[missing]).mean() < 0.9 * np.square(by_mean[missing]).mean()
+
+
+def test_observed_entries_come_back_untouched_and_arrays_stay_as_they_are(fitted, wine):
+    X = wine[2]
+    before = X.copy()
+    filled = fitted.impute(X, n_iter=5)
+    observed = ~np.isnan(X)
+    np.testing.assert_array_equal(filled[observed], X[observed])
+    assert np.isfinite(filled).all()
+    fitted.predict(X)
+    np.testing.assert_array_equal(X, before)
+    draws = fitted.impute(X[:5], n_iter=5, n_draws=3)
+    assert draws.shape == (3, 5, X.shape[1])
+    assert not np.array_equal(draws[0], draws[1])
+
+
+def test_a_row_has_the_same_answers_in_any_company(fitted, wine):
+    X = wine[2]
+    together = fitted.decision_function(X[:9])
+    alone = np.concatenate([fitted.decision_function(row[None]) for row in X[:9]])
+    np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-6)  # rounding alone
+    np.testing.assert_allclose(
+        fitted.impute(X[:9], n_iter=7)[::-1], fitted.impute(X[:9][::-1], n_iter=7), rtol=1e-5
+    )
+    np.testing.assert_allclose(fitted.score_samples(X[3:4]), fitted.score_samples(X[:9])[3:4])
+
+
+def test_it_is_saved_loaded_pickled_and_cloned(fitted, wine, tmp_path):
+    X = wine[2]
+    fitted.save(tmp_path / "model")
+    for other in (MMCVAClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(other.decision_function(X), fitted.decision_function(X))
+        np.testing.assert_array_equal(other.sample(4, random_state=1), fitted.sample(4, random_state=1))
+    assert clone(fitted).get_params() == fitted.get_params()
+    with pytest.raises(InputError, match="holds MMCVAClassifier, not MMVAClassifier"):
+        MMVAClassifier.load(tmp_path / "model")
+
+
+def test_samples_lie_on_the_data_s_scale(fitted, wine):
+    X = wine[0]
+    for label in (0, 1, 2):
+        sampled = fitted.sample(50, y=label, random_state=0)
+        assert (sampled >= X.min(axis=0) - 1e-6).all()
+        assert (sampled <= X.max(axis=0) * (1 + 1e-6)).all()
+    of_classes = fitted.sample(30, y=np.repeat([0, 1, 2], 10), random_state=0)
+    assert fitted.score(of_classes, np.repeat([0, 1, 2], 10)) > 0.9
+    with pytest.raises(InputError, match="there is no class 7"):
+        fitted.sample(2, y=7)
+
+
+def test_same_random_state_same_model(wine):
+    _, _, X, y = wine
+    a, b = (MMCVAClassifier(**{**QUICK, "max_epochs": 3}).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(a.decision_function(X), b.decision_function(X))
+
+
+def test_labels_of_any_type(wine):
+    _, _, X, few = wine
+    names = np.array(["red", "white", "rosé"])
+    y = np.where(few < 0, "", names[few])
+    predicted = MMCVAClassifier(**QUICK, unlabeled="").fit(X, y).predict(X)
+    assert set(predicted) <= set(names)
+    with pytest.warns(UserWarning, match="-1 is taken as a class"):
+        model = MMVAClassifier(**QUICK).fit(X, np.where(few == 0, 1, -1))
+    assert model.classes_.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda X, y: (X, np.full(len(y), -1)), "no row is labeled"),
+        (lambda X, y: (X, np.where(y == 0, 0, -1)), "y has one class"),
+        (lambda X, y: (np.where(np.arange(13) == 4, np.nan, X), y), "column 4 has no observed value"),
+        (
+            lambda X, y: (np.where(np.arange(len(X))[:, None] == 6, np.nan, X), y),
+            "row 6 of X has no observed value",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_with_one_line(wine, change, line):
+    X, y = change(wine[0], wine[3])
+    with pytest.raises(ValueError, match=line) as error:
+        MMCVAClassifier(**QUICK).fit(X, y)
+    assert "\n" not in str(error.value)
+
+
+def test_wild_columns():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = np.stack(
+        [
+            np.exp(rng.normal(size=90) * 8) * 1e12,
+            rng.normal(size=90) * 1e-9 + y * 1e-9,
+            np.full(90, 5.0),
+            (rng.random(90) < 0.5) * 7.0,
+            y + rng.normal(size=90),
+        ],
+        axis=1,
+    )
+    model = MMCVAClassifier(**QUICK).fit(holes(X, 0.2), np.where(np.arange(90) < 30, y, -1))
+    filled = model.impute(holes(X, 0.2), n_iter=5)
+    assert np.isfinite(filled).all()
+    assert set(np.unique(filled[:, 3])) == {0.0, 7.0}
+    np.testing.assert_array_equal(filled[:, 2], 5.0)
+
+
+def test_strings_are_categories():
+    y = np.arange(60) % 2
+    X = np.array(
+        [[["cat", "dog"][label], float(i), None if i % 5 == 0 else "ab"[label]] for i, label in enumerate(y)],
+        object,
+    )
+    model = MMCVAClassifier(**{**QUICK, "max_epochs": 60}).fit(X, np.where(np.arange(60) < 20, y, -1))
+    filled = model.impute(X, n_iter=10)
+    assert set(filled[:, 2]) == {"a", "b"}
+    assert (filled[:, 2] == np.array(["a", "b"], object)[y]).mean() > 0.9
+    assert model.score(X, y) > 0.9
+
+
+def test_data_frames_keep_their_columns(wine):
+    pandas = pytest.importorskip("pandas")
+    _, _, X, y = wine
+    frame = pandas.DataFrame(X, columns=[f"c{i}" for i in range(13)])
+    frame["kind"] = pandas.Categorical(np.where(np.arange(len(y)) % 2, "odd", "even"))
+    frame.loc[3, "kind"] = None
+    model = MMCVAClassifier(**QUICK).fit(frame, y)
+    filled = model.impute(frame, n_iter=5)
+    assert list(filled.columns) == list(frame.columns)
+    assert not filled.isna().any().any()
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+
+
+def test_images_of_any_size_and_type(on_images):
+    images = load_digits().images[:6]
+    assert on_images.sample(3, y=4).shape == (3, 8, 8)
+    filled = on_images.impute(holes(images), n_iter=3)
+    assert filled.shape == (6, 8, 8)
+    assert filled.min() >= 0
+    assert filled.max() <= 16
+    with pytest.raises(InputError, match="fitted on images"):
+        on_images.predict(images.reshape(6, 64))
+    colour = np.random.default_rng(0).integers(0, 256, (20, 10, 13, 3), np.uint8)
+    model = MMVAClassifier(max_epochs=1, random_state=0, z=3, device="cpu").fit(colour, np.arange(20) % 2)
+    assert model.reconstruct(colour).shape == colour.shape
+    assert model.transform(colour).shape == (20, 3)
+
+
+def test_in_pipelines_and_searches_with_unlabeled_rows(wine):
+    _, _, X, y = wine
+    splitter = KeepUnlabeled(3)
+    for train, test in splitter.split(X, y):
+        assert (y[test] >= 0).all()
+        assert set(np.flatnonzero(y < 0)) <= set(train)
+    pipeline = make_pipeline(StandardScaler(), MMCVAClassifier(**{**QUICK, "max_epochs": 3}))
+    assert cross_val_score(pipeline, X, y, cv=splitter).shape == (3,)
+    search = GridSearchCV(MMCVAClassifier(**{**QUICK, "max_epochs": 2}), {"hat_weight": [0.1, 1.0]}, cv=splitter)
+    assert search.fit(X, y).best_params_["hat_weight"] in (0.1, 1.0)
+    svm = make_pipeline(MaxMarginImputer(max_epochs=5, n_iter=5, random_state=0, device="cpu"), SVC())
+    labeled = y >= 0
+    assert svm.fit(X[labeled], y[labeled]).predict(X).shape == y.shape
+    frame = MMCVAClassifier(**QUICK).set_output(transform="default").fit(X, y).transform(X)
+    assert frame.shape == (len(X), 6)
+
+
+def test_early_stopping_time_and_warm_start(wine):
+    _, _, X, y = wine
+    stopped = MMCVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1).fit(
+        X, y
+    )
+    assert stopped.n_iter_ < 500
+    assert MMCVAClassifier(**{**QUICK, "max_epochs": 10**6}, max_time=0.2).fit(X, y).n_iter_ < 10**5
+    model = MMCVAClassifier(**{**QUICK, "max_epochs": 5}, warm_start=True).fit(X, y)
+    first = model.decision_function(X)
+    weights = model.model_
+    assert model.fit(X, y).model_ is weights
+    assert not np.array_equal(model.decision_function(X), first)
+
+
+def test_class_weight_and_prior(wine):
+    X, _, _, y = wine
+    heavy = MMVAClassifier(**QUICK, class_weight={0: 1.0, 1: 0.0, 2: 0.0}).fit(X, y).predict(X)
+    assert (heavy == 0).mean() > 0.6
+    MMCVAClassifier(**QUICK, class_prior=[0.2, 0.5, 0.3], class_weight="balanced").fit(X, y)
+    with pytest.raises(InputError, match="class_prior: give 3 shares"):
+        MMCVAClassifier(**QUICK, class_prior=[1.0]).fit(X, y)
+
+
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_any_shape_type_and_pattern_of_missing_values(data):
+    rows, columns = data.draw(st.integers(6, 25)), data.draw(st.integers(1, 5))
+    kind = data.draw(st.sampled_from([np.float32, np.float64, np.int64]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    X = (rng.normal(size=(rows, columns)) * 10 ** data.draw(st.integers(-3, 3))).astype(kind)
+    if X.dtype.kind == "f":
+        mask = rng.random(X.shape) < data.draw(st.floats(0, 0.7))
+        mask[np.arange(rows), rng.integers(columns, size=rows)] = False
+        mask[rng.integers(rows, size=columns), np.arange(columns)] = False
+        X[mask] = np.nan
+    classes = data.draw(st.integers(2, 4))
+    y = np.concatenate([np.arange(classes), rng.integers(-1, classes, rows - classes)])
+    before = X.copy(), y.copy()
+    estimator = data.draw(st.sampled_from([MMCVAClassifier, MMVAClassifier]))
+    model = estimator(hidden=(8,), max_epochs=1, random_state=0, device="cpu").fit(X, y)
+    predicted, filled = model.predict(X), model.impute(X, n_iter=3)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(y, before[1])
+    observed = ~np.isnan(X)
+    np.testing.assert_array_equal(np.asarray(filled)[observed], X[observed])
+    assert np.isfinite(filled).all()
+    assert predicted.shape == (rows,)
+    row = data.draw(st.integers(0, rows - 1))
+    assert model.predict(X[row : row + 1])[0] == predicted[row]
