@@ -121,3 +121,25 @@ def test_binarised_pixels_are_0_or_1_with_the_grey_value_as_mean():
         assert x.unique().tolist() == [0, 1]
         assert x.mean((0, 1, 2)).tolist() == pytest.approx([0, 0.25, 0.75, 255 / 256], abs=0.01)
     assert (first.x != again.x).any()  # a new draw every time
+
+
+def test_hidden_values_are_not_seen_but_counted():
+    x = torch.ones(40, 5, 1, 1)
+    observed = torch.rand(40, 5, 1, 1) < 0.5
+    data = Batches(
+        x,
+        torch.zeros(40, dtype=torch.int64),
+        x[:0],
+        scale=1.0,
+        labeled_batch=40,
+        unlabeled_batch=0,
+        seed=0,
+        observed=observed,
+        observed_unlabeled=observed[:0],
+        hide=0.5,
+    )
+    batch = data[0]
+    assert (batch.images() == 1).all()
+    hidden = batch.seen() == 0
+    assert 0.1 < hidden.float().mean() < 0.4
+    torch.testing.assert_close(batch.observed, observed[data.labeled[0]].float())

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from mmdgm import datasets, experiments, export, runs
+from mmdgm import MMCVAClassifier, datasets, experiments, export, runs
 from mmdgm.errors import InputError
 from mmdgm.models import VAE
 from mmdgm.presets import find_preset
@@ -172,3 +172,15 @@ def test_a_model_that_does_not_classify_is_refused(mmdgm, trained, monkeypatch, 
     code, _, err = mmdgm("export", trained, "--onnx", "--out", tmp_path / "a.onnx")
     assert code == 2
     assert "does not classify" in err
+
+
+def test_a_run_of_own_data_is_exported_too(mmdgm, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    model = MMCVAClassifier(hidden=(8,), max_epochs=2, random_state=0, device="cpu").fit(X, y)
+    model.save(tmp_path / "run")
+    code, _, err = mmdgm("export", tmp_path / "run", "--onnx", "--json")
+    assert code == 0, err
+    session = onnxruntime.InferenceSession(tmp_path / "run" / "classifier.onnx")
+    scores = session.run(None, {"x": model.codec_.encode(X)})[0]
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], model.decision_function(X), atol=1e-4)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.distributions import constraints
+from torch.distributions import Bernoulli, Normal, constraints
 
 from mmdgm.imputation import impute
-from mmdgm.likelihoods import LIKELIHOODS, GaussianPixels
+from mmdgm.likelihoods import LIKELIHOODS, GaussianPixels, MixedColumns
 from mmdgm.models import MaxMarginConditionalVAEConfig, VAEConfig
 
 
@@ -70,3 +70,19 @@ def test_a_gaussian_model_imputes_values_beyond_the_unit_interval():
     x[0, 0, 0, 0] = np.inf
     with pytest.raises(ValueError, match="finite"):
         impute(model, x, missing, rounds=3)
+
+
+def test_mixed_columns_are_normal_and_bernoulli_ones():
+    columns = MixedColumns([False, True], [-2.0, 0.0], [2.0, 1.0])
+    with torch.no_grad():
+        columns.log_variance.copy_(torch.tensor([0.7, 0.0])[:, None, None])
+    parameters = torch.tensor([[0.3, -1.2], [9.0, 0.4]])[:, :, None, None]
+    x = torch.tensor([[1.1, 1.0], [0.2, 0.0]])[:, :, None, None]
+    found = columns.distribution(parameters)
+    b = columns.least_log_variance
+    scale = math.exp(0.5 * (b + math.log1p(math.exp(0.7 - b))))
+    normal = Normal(parameters[:, 0], scale).log_prob(x[:, 0])
+    bernoulli = Bernoulli(logits=parameters[:, 1]).log_prob(x[:, 1])
+    torch.testing.assert_close(found.log_prob(x), torch.stack([normal, bernoulli], dim=1))
+    torch.testing.assert_close(found.mean[:, 0].flatten(), torch.tensor([0.3, 2.0]))  # 9 lies beyond what was seen
+    torch.testing.assert_close(found.mean[:, 1], torch.sigmoid(parameters[:, 1]))

@@ -89,3 +89,11 @@ def test_gradients_are_the_numerical_ones(margin):
     assert gradcheck(lambda s: hinge(s, y, margin=margin), (scores,))
     assert gradcheck(lambda s: hat(s, margin=margin), (unlabeled,))
     assert gradcheck(lambda s, u: label_balance(s, y, u), (scores, unlabeled))
+
+
+def test_label_balance_with_other_shares():
+    scores, y = torch.tensor([[2.0, 0.0], [0.0, 4.0]]), torch.tensor([0, 1])
+    unlabeled = torch.tensor([[3.0, 1.0]])
+    # labeled rows collect (1, 2), weighted (0.5, 3); the unlabeled one (3, 0)
+    found = label_balance(scores, y, unlabeled, weight=torch.tensor([0.5, 1.5]))
+    torch.testing.assert_close(found, torch.tensor((2.5**2 + 3.0**2) ** 0.5))

@@ -458,3 +458,30 @@ def test_kl_is_that_of_torch_and_stays_finite_where_that_underflows():
     kl.sum().backward()
     assert kl.item() == pytest.approx(0.5 * (200 - 1))
     assert tiny.grad.item() == pytest.approx(-0.5)
+
+
+def test_the_bound_of_observed_values_is_that_of_a_model_of_them():
+    torch.manual_seed(0)
+    model = VAE(MLPEncoder((4, 1, 1), (5,), z=2), MLPDecoder(2, (5,), (4, 1, 1)))
+    x = torch.rand(3, 4, 1, 1)
+    observed = torch.tensor([[1.0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 1, 0]])[:, :, None, None]
+    noise = torch.randn(1, 3, 2)
+    encoding = model.encoder(x)
+    found = model.bound(x, encoding, observed=observed, noise=noise)
+    z = encoding.qz.loc + encoding.qz.scale * noise[0]
+    each = Bernoulli(logits=model.decoder(z), validate_args=False).log_prob(x)
+    for row in range(3):
+        seen = observed[row].bool()
+        torch.testing.assert_close(found.log_likelihood[row], each[row][seen].sum())
+    changed = torch.where(observed.bool(), x, torch.rand_like(x))
+    torch.testing.assert_close(model.bound(changed, encoding, observed=observed, noise=noise), found)
+
+
+def test_dense_layers_conditioned_on_labels_are_layers_on_both():
+    torch.manual_seed(0)
+    encoder = MLPEncoder((3, 1, 1), (4,), z=2, n_classes=2)
+    x, labels = torch.randn(5, 3, 1, 1), one_hot(torch.tensor([0, 1, 1, 0, 1]), 2).float()
+    layer, of_labels = encoder.stack.layers[0], encoder.stack.of_labels[0]
+    weight = torch.cat([layer.weight, of_labels.weight], dim=1)
+    literal = torch.nn.functional.softplus(torch.cat([x.flatten(1), labels], dim=1) @ weight.T + layer.bias)
+    torch.testing.assert_close(encoder(x, labels).hidden[0], literal)
