@@ -54,6 +54,7 @@ ORDER = [
     "evaluation",
     "keyed",
     "tables",
+    "estimators.parameters",
     "estimators.labels",
     "estimators.codecs",
     "estimators.neighbours",

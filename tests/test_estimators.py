@@ -266,3 +266,46 @@ def test_any_shape_type_and_pattern_of_missing_values(data):
     assert predicted.shape == (rows,)
     row = data.draw(st.integers(0, rows - 1))
     assert model.predict(X[row : row + 1])[0] == predicted[row]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"max_epochs": 0}, "max_epochs=0"),
+        ({"margin": -1}, "margin=-1"),
+        ({"likelihood": "laplace"}, "likelihood='laplace'"),
+        ({"initial_labels": "knn"}, "initial_labels='knn'"),
+        ({"alpha": "a"}, "alpha='a'"),
+        ({"hidden": 7}, "hidden=7"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"network": "conv"}, "wants images"),
+        ({"validation_fraction": 2.0}, "validation_fraction=2.0"),
+    ],
+)
+def test_parameters_that_mean_nothing(wine, changes, line):
+    with pytest.raises(InputError, match=line):
+        MMCVAClassifier(**{**QUICK, **changes}).fit(wine[2], wine[3])
+
+
+def test_odd_markers_and_weights_are_saved(wine, tmp_path):
+    _, _, X, few = wine
+    y = np.where(few < 0, np.nan, few)
+    model = MMCVAClassifier(**QUICK, unlabeled=float("nan"), class_weight={0.0: 1.0, 1.0: 2.0}).fit(X, y)
+    model.save(tmp_path)
+    again = MMCVAClassifier.load(tmp_path)
+    assert again.class_weight == {0.0: 1.0, 1.0: 2.0}
+    assert np.isnan(again.unlabeled)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_text_markers_among_objects_and_mixed_labels(wine):
+    _, _, X, few = wine
+    y = np.array(["-1" if code < 0 else "abc"[code] for code in few], object)
+    assert MMCVAClassifier(**QUICK).fit(X, y).classes_.tolist() == ["a", "b", "c"]
+    with pytest.raises(InputError, match="several types"):
+        MMCVAClassifier(**QUICK).fit(X, [None if code < 0 else int(code) for code in few])
+
+
+def test_epochs_are_as_many_as_asked_for(wine):
+    for epochs in (1, 2, 5):
+        assert MMCVAClassifier(**{**QUICK, "max_epochs": epochs}).fit(wine[2], wine[3]).n_iter_ == epochs

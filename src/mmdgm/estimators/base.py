@@ -1,6 +1,7 @@
 """What all estimators share: arrays in, arrays out, and a model in between. No mathematics."""
 
 import copy
+import math
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from mmdgm.estimators.codecs import (
     restore,
 )
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
+from mmdgm.estimators.parameters import check_parameters
 from mmdgm.keyed import impute_rows, in_chunks, row_noise
 from mmdgm.models import VAE
 from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors
@@ -39,6 +41,7 @@ from mmdgm.progress import Display
 
 Values = NDArray[np.float32]
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
 class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -116,6 +119,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _prepare(self, X: Any) -> tuple[Values, int]:
         """Learn how X is to be seen; its rows so, and a seed."""
+        check_parameters(self.get_params(deep=False))
         X = self._validate_X(X, reset=not self._going_on())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self._going_on():
@@ -200,6 +204,9 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         One draw: the mean over late rounds, the best guess in squared error. More: so many single draws, along a
         new first axis, that show how uncertain the guess is.
         """
+        for name, value in (("n_iter", n_iter), ("n_draws", n_draws)):
+            if value < 1:
+                raise InputError(f"{name}={value}: give 1 or more")
         x, missing = self._encode(X), missing_entries(X)
         draws = [
             restore(X, self.codec_.decode(self._impute(x, rounds=n_iter, mean=n_draws == 1, seed=i)), missing)
@@ -215,7 +222,10 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self.codec_.decode(rebuilt)
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """The bound on the log-likelihood of each row's observed values, in nats, `(rows,)`."""
+        """The bound on the log-likelihood of each row's observed values, in nats, `(rows,)`.
+
+        It is the density of the values as networks see them: columns centred and scaled, pixels in [0, 1].
+        """
         x = self._encode(X)
         observed = (~np.isnan(x)).astype(np.float32)
         noise = row_noise(x, self.model_.encoder.z, seed=1)
@@ -270,11 +280,9 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         saved = read_json(folder / CONFIG)
         if saved.get("estimator") != cls.__name__:
             raise InputError(f"{folder} holds {saved.get('estimator', 'a run')}, not {cls.__name__}")
-        parameters = saved["parameters"]
+        parameters = {name: _restored(value) for name, value in saved["parameters"].items()}
         if device is not None:
             parameters["device"] = device
-        if isinstance(parameters.get("hidden"), list):
-            parameters["hidden"] = tuple(parameters["hidden"])
         estimator = cls(**parameters)
         estimator.codec_ = codec_from_json(saved["codec"])
         estimator.n_features_in_ = saved["n_features_in"]
@@ -315,5 +323,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
+        value = value.tolist()
+    if isinstance(value, float) and math.isnan(value):
+        return NAN
+    if isinstance(value, dict):  # JSON's keys are text, labels may be numbers
+        return {ITEMS: [[_plain(key), _plain(item)] for key, item in value.items()]}
     return value
+
+
+def _restored(value: Any) -> Any:
+    """A parameter from what `_plain` made of it."""
+    if value == NAN:
+        return math.nan
+    if isinstance(value, dict):
+        return {_restored(key): _restored(item) for key, item in value[ITEMS]}
+    return tuple(value) if isinstance(value, list) else value

@@ -134,33 +134,68 @@ class MMCVAClassifier(GenerativeClassifier):
 
     Parameters
     ----------
-    network : "auto", "mlp" or "conv"; auto: conv nets for images, MLPs for tables.
-    hidden : units of the MLPs' hidden layers; None: by the number of columns.
-    z : size of the latent code; None: by the number of columns.
-    likelihood : "auto", or "gaussian" for images whose pixels are no intensities.
-    alpha : weight of all margin terms against the bound.
-    hat_weight : the paper's α_U, weight of the margin on unlabeled rows.
-    balance_weight : the paper's α_B, weight of the label balance.
-    margin : what the true class must lead by.
-    dropout : rate in the classifier.
-    initial_labels : "auto", "neighbours" or None: first guesses for unlabeled rows, spread along a graph of
-        neighbours, that a first part of training trusts; auto: for tables.
-    unlabeled : what marks unlabeled rows in y; None: all rows are labeled.
-    class_weight : "balanced", a dict from label to weight, or None.
-    class_prior : shares of the classes (sorted) among all rows; None: those of the labels.
-    warm_start : go on from the last fit.
-    validation_fraction : share of the labeled rows to stop early by; None: train to the end.
-    n_iter_no_change : with it, intervals (of which an uninterrupted training has 20) without a better accuracy.
-    max_epochs, max_time : passes over the rows; seconds, after which training ends as it is.
-    batch_size, learning_rate : None and 1e-3 fit most data.
-    device, precision : "auto", or "cpu", "cuda", …; "auto", "32-true" or "bf16-mixed".
-    random_state : an int makes fits repeat.
-    verbose : show progress.
+    network : {"auto", "mlp", "conv"}
+        auto: conv nets for images, MLPs for tables.
+    hidden : tuple of int or None
+        Units of the MLPs' hidden layers; None: by the number of columns.
+    z : int or None
+        Size of the latent code; None: by the number of columns.
+    likelihood : {"auto", "gaussian"}
+        gaussian: for images whose pixels are no intensities.
+    alpha : float
+        Weight of all margin terms against the bound.
+    hat_weight : float
+        The paper's α_U, weight of the margin on unlabeled rows.
+    balance_weight : float
+        The paper's α_B, weight of the label balance.
+    margin : float
+        What the true class must lead by.
+    dropout : float
+        Rate in the classifier.
+    initial_labels : {"auto", "neighbours"} or None
+        First guesses for unlabeled rows, spread along a graph of neighbours, that a first part of training trusts;
+        auto: for tables.
+    unlabeled : object
+        What marks unlabeled rows in y; None: all rows are labeled.
+    class_weight : "balanced", dict from label to weight, or None
+        Factors of the hinge loss.
+    class_prior : array of shape (classes,) or None
+        Shares of the classes (sorted) among all rows; None: those of the labels.
+    warm_start : bool
+        Go on from the last fit.
+    validation_fraction : float or None
+        Share of the labeled rows to stop early by; None: train to the end.
+    n_iter_no_change : int
+        With it: intervals, of which an uninterrupted training has 20, without a better accuracy.
+    max_epochs : int or None
+        Passes over the rows. None: some thousand steps, at least ten passes. On a small table an epoch is one or
+        two steps, so 50 epochs are few.
+    max_time : float or None
+        Seconds after which training ends as it is.
+    batch_size : int or None
+        Unlabeled rows in a step; None: by the number of rows.
+    learning_rate : float
+        Adam's rate; it rises from 0, then falls along a cosine.
+    device : str
+        "auto", "cpu", "cuda", …
+    precision : {"auto", "32-true", "bf16-mixed"}
+        Number format; auto: bf16 on GPUs, and for images on CPUs that multiply in it.
+    random_state : int, RandomState or None
+        An int makes fits repeat.
+    verbose : int
+        Show progress.
 
     Attributes
     ----------
-    classes_, n_features_in_, feature_names_in_, history_, n_iter_ : as in scikit-learn.
-    model_ : the trained torch module, a `mmdgm.models.MaxMarginConditionalVAE`.
+    classes_ : array of the classes, sorted
+    n_features_in_ : int
+    feature_names_in_ : array, where X is a data frame
+    history_ : list of dict
+        The objective's terms along training.
+    n_iter_ : int
+        Epochs done.
+    model_ : mmdgm.models.MaxMarginConditionalVAE
+        The trained torch module.
     """
 
     def __init__(
@@ -263,9 +298,12 @@ class MMVAClassifier(GenerativeClassifier):
 
     Parameters
     ----------
-    C : weight of the hinge loss against the bound; None: 1000 for conv nets, 100 for MLPs.
-    margin : what the true class must lead by; None: 1 for conv nets, 3 for MLPs.
-    dropout : rate in a conv encoder.
+    C : float or None
+        Weight of the hinge loss against the bound; None: 1000 for conv nets, 100 for MLPs.
+    margin : float or None
+        What the true class must lead by; None: 1 for conv nets, 3 for MLPs.
+    dropout : float
+        Rate in a conv encoder.
     """
 
     def __init__(

@@ -108,9 +108,12 @@ def fit_model(
     filled, observed = fill_from_neighbours(x, fill), ~np.isnan(x)
     history: list[dict[str, Any]] = []
     began, epochs_done = time.monotonic(), 0
-    stages = [("labels", y, 1.0)]
-    if guesses is not None:
-        stages = [("guesses", guesses, settings.first), ("labels", y, 1 - settings.first)]
+    stages: list[tuple[str, Labels, float]] = [("labels", y, 1.0)]
+    if guesses is not None and settings.max_epochs != 1:
+        first = settings.first
+        if settings.max_epochs is not None:  # whole epochs, as many as asked for in all
+            first = max(1, round(first * settings.max_epochs)) / settings.max_epochs
+        stages = [("guesses", guesses, first), ("labels", y, 1 - first)]
     for stage, labels, share in stages:
         clock = _Clock(stage, epochs_done, began, settings.max_time, history)
         labeled, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)

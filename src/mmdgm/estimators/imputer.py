@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.parameters import check_parameters
 from mmdgm.models import VAE, VAEConfig
 
 
@@ -54,9 +55,11 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
     Parameters
     ----------
-    n_iter : rounds of the iterative inference; see `MMCVAClassifier.impute`.
-    unlabeled : what marks unlabeled rows in y.
-    max_epochs, max_time, device, precision, random_state, verbose : see `MMCVAClassifier`.
+    n_iter : int
+        Rounds of the iterative inference; see `MMCVAClassifier.impute`.
+    unlabeled : object
+        What marks unlabeled rows in y.
+    max_epochs, max_time, device, precision, random_state, verbose : see `MMCVAClassifier`
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the distribution of the rows of X."""
+        check_parameters(self.get_params(deep=False))
         common = {
             name: getattr(self, name)
             for name in ("max_epochs", "max_time", "device", "precision", "random_state", "verbose")

@@ -22,7 +22,9 @@ def is_unlabeled(y: NDArray[Any], marker: Any) -> NDArray[np.bool_]:
         return np.array([value != value for value in y], bool)
     if y.dtype.kind in "US":
         return np.asarray(y == str(marker))
-    return np.array([value == marker for value in y], bool) if y.dtype.kind == "O" else np.asarray(y == marker)
+    if y.dtype.kind == "O":  # among text the marker may be text, too
+        return np.array([value == marker or value == str(marker) for value in y], bool)
+    return np.asarray(y == marker)
 
 
 def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
@@ -40,6 +42,9 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
         unlabeled = np.zeros(len(y), bool)
     labeled = y[~unlabeled]
     assert_all_finite(labeled, input_name="y")
+    if labeled.dtype.kind == "O" and len({type(value) for value in labeled}) > 1:
+        kinds = ", ".join(sorted({type(value).__name__ for value in labeled}))
+        raise InputError(f"y mixes labels of several types ({kinds}); make them all text or all numbers")
     if not len(labeled):
         raise InputError(f"no row is labeled: y holds nothing but {marker!r}; give some labels of each class")
     check_classification_targets(labeled)
