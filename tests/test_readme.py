@@ -50,3 +50,18 @@ def test_readme_figures_are_those_of_the_result_files():
         assert error.strip() == f"{np.mean(errors):.2f}{spread}"
         assert bound == f"{np.mean([result['elbo'] for result in results]):.1f}".replace("-", "−")
         assert int(seeds) == len(results)
+
+
+def test_readme_figures_of_svhn_and_norb_are_those_of_the_result_files():
+    rows = re.findall(
+        r"^\| `((\w+)-mmcva-1000)` \| ([\d.]+) \| (−[\d.]+) \| ([\d.]+) \|", README, flags=re.MULTILINE
+    )
+    assert len(rows) == 2
+    for cell, dataset, error, bound, alone in rows:
+        full, labels_alone = (
+            json.loads((ROOT / "results" / dataset / name / "seed-0" / "result.json").read_text())
+            for name in (cell, f"{cell}-labels-alone")
+        )
+        assert error == f"{full['error_percent']:.2f}"
+        assert alone == f"{labels_alone['error_percent']:.2f}"
+        assert bound == f"{full['elbo']:.1f}".replace("-", "−")

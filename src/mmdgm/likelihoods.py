@@ -71,7 +71,7 @@ class MixedColumns(Likelihood, nn.Module):
 
     maps = 1
     support = constraints.real
-    least_log_variance = -4.0
+    least_log_variance = -3.0
 
     def __init__(self, binary: Sequence[bool], low: Sequence[float], high: Sequence[float]):
         nn.Module.__init__(self)

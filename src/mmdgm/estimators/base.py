@@ -133,7 +133,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.fill_ = (np.where(observed, x, 0).sum(axis=0) / counts).astype(np.float32)
         return x, seed
 
-    def _settings(self) -> FitSettings:
+    def _settings(self, n_rows: int) -> FitSettings:
         image = self.codec_.is_image
         precision = self.precision
         if precision == "auto" and image and pick_device(self.device).type == "cpu" and bf16_is_fast_here():
@@ -144,9 +144,9 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             batch_size=self.batch_size or (150 if image else None),
             learning_rate=self.learning_rate,
             weight_decay=0.0 if image else 1e-5,
-            steps=1000 if image else 2000,
+            steps=1000 if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
             first=0.3,
-            hide=0.0 if image else 0.3,
+            hide=0.0 if image else 0.2,
             device=self.device,
             precision=precision,
         )
@@ -178,7 +178,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     y,
                     guesses=guesses,
                     fill=self.fill_,
-                    settings=self._settings(),
+                    settings=self._settings(len(x)),
                     seed=seed,
                     on_log=[display],
                     stopping=stopping,
