@@ -65,3 +65,18 @@ def test_readme_figures_of_svhn_and_norb_are_those_of_the_result_files():
         assert error == f"{full['error_percent']:.2f}"
         assert alone == f"{labels_alone['error_percent']:.2f}"
         assert bound == f"{full['elbo']:.1f}".replace("-", "−")
+
+
+def test_readme_figures_of_the_estimators_are_those_of_the_result_files():
+    folder = ROOT / "results" / "estimators"
+    tables = json.loads((folder / "tables.json").read_text())["results"]
+    for kind, key, digits in (("accuracy %", "accuracy", 1), ("RMSE of imputation", "rmse", 3)):
+        (row,) = re.findall(rf"^\| {kind}, `MMCVAClassifier\(\)` \| (.*) \|$", README, flags=re.MULTILINE)
+        found = [cell.split(" ± ")[0] for cell in row.split(" | ")]
+        ours = [np.mean([seed[key] for seed in methods["mmdgm"]]) for methods in tables.values()]
+        assert found == [f"{value:.{digits}f}" for value in ours]
+    mnist = json.loads((folder / "mnist-100.json").read_text())["results"]
+    for name, label in (("mmdgm-images", "images"), ("mmdgm-columns", "784 columns")):
+        pattern = rf"^\| `MMCVAClassifier\(\)`, {label} \| ([\d.]+) ±"
+        (error,) = re.findall(pattern, README, flags=re.MULTILINE)
+        assert error == f"{np.mean([seed['error_percent'] for seed in mnist[name]]):.2f}"

@@ -1,6 +1,7 @@
 """Experiments as values. A preset is a config and what is known of it; variants state only the differences."""
 
 import difflib
+import json
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -91,7 +92,7 @@ def find_preset(name: str) -> Preset:
 
 def config_to_json(config: Config) -> dict[str, Any]:
     """A config as plain values; the kinds of its parts are named."""
-    values = to_json(config)
+    values: dict[str, Any] = json.loads(json.dumps(to_json(config)))  # tuples become lists, as in the file
     for part in ("model", "training"):
         values[part] = {"kind": type(getattr(config, part)).__name__, **values[part]}
     return values
