@@ -65,6 +65,7 @@ ORDER = [
     "estimators.splitters",
     "estimators",
     "frozen",
+    "posterior",
     "imputation",
     "sampling",
     "own_data",

@@ -81,6 +81,10 @@ def test_train_evaluate_sample_impute(mmdgm, tmp_path):
     assert np.array_equal(filled["missing"], np.isnan(x))
     assert np.array_equal(filled["x"][~filled["missing"]], x[~filled["missing"]])
     assert ((filled["x"] >= 0) & (filled["x"] <= 16)).all()
+    assert mmdgm("impute", run, tmp_path / "holes.npz", "--method", "mean", "--out", tmp_path / "mean")[0] == 0
+    mean = np.load(tmp_path / "mean.npz")["x"]
+    assert np.array_equal(mean[~filled["missing"]], x[~filled["missing"]])
+    assert not np.array_equal(mean, filled["x"])
 
 
 def test_several_seeds_get_a_folder_each_and_a_mean(mmdgm, tmp_path):
@@ -125,6 +129,7 @@ TRAIN = ("train", "digits-mmcva-50", "--run-dir", "RUN")
         (("impute", "TRAINED", "nowhere.npz"), "nowhere.npz is missing"),
         (("impute", "TRAINED", "TRAINED/config.json"), "is no npz file"),
         (("impute", "TRAINED", "x.npz", "--scale", "0"), "give a number above 0"),
+        (("impute", "TRAINED", "x.npz", "--method", "median"), "--method median: use draw or mean"),
         (("impute", "TRAINED", "HOLES", "--out", "HOLES"), "would write over the input"),
         (("list", "mnist"), "there is no preset"),
         (("train",), "Missing argument"),

@@ -73,7 +73,7 @@ def test_a_gaussian_model_imputes_values_beyond_the_unit_interval():
 
 
 def test_mixed_columns_are_normal_and_bernoulli_ones():
-    columns = MixedColumns([False, True], [-2.0, 0.0], [2.0, 1.0])
+    columns = MixedColumns([False, True], [-2.0, 0.0], [2.0, 1.0], [0.5, 1.0])
     with torch.no_grad():
         columns.log_variance.copy_(torch.tensor([0.7, 0.0])[:, None, None])
     parameters = torch.tensor([[0.3, -1.2], [9.0, 0.4]])[:, :, None, None]
@@ -81,8 +81,8 @@ def test_mixed_columns_are_normal_and_bernoulli_ones():
     found = columns.distribution(parameters)
     b = columns.least_log_variance
     scale = math.exp(0.5 * (b + math.log1p(math.exp(0.7 - b))))
-    normal = Normal(parameters[:, 0], scale).log_prob(x[:, 0])
+    normal = Normal(0.5 * parameters[:, 0], 0.5 * scale).log_prob(x[:, 0])
     bernoulli = Bernoulli(logits=parameters[:, 1]).log_prob(x[:, 1])
     torch.testing.assert_close(found.log_prob(x), torch.stack([normal, bernoulli], dim=1))
-    torch.testing.assert_close(found.mean[:, 0].flatten(), torch.tensor([0.3, 2.0]))  # 9 lies beyond what was seen
+    torch.testing.assert_close(found.mean[:, 0].flatten(), torch.tensor([0.15, 2.0]))  # 4.5: never seen
     torch.testing.assert_close(found.mean[:, 1], torch.sigmoid(parameters[:, 1]))

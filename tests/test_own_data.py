@@ -95,8 +95,8 @@ def test_values_up_to_1_are_accepted_with_scale_1(write):
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"a": VALUES, "b": VALUES}, "holds a, b; name the array with the images x"),
-        ({}, "holds no array; name the array with the images x"),
+        ({"a": VALUES, "b": VALUES}, "holds a, b; name the array with the rows x"),
+        ({}, "holds no array; name the array with the rows x"),
         (
             {"x": np.zeros((2, 5))},
             "x has the shape (2, 5), but the model takes (rows, 1, 2, 3), (rows, 6), (rows, 2, 3)",

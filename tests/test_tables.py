@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mmdgm.errors import InputError
-from mmdgm.tables import BULK, Table, learn_column, squash, unsquash
+from mmdgm.tables import BULK, Table, learn_column, share_scale, squash, unsquash
 
 
 @given(arrays(np.float64, 20, elements=st.floats(-1e12, 1e12)))
@@ -64,3 +64,35 @@ def test_huge_and_tiny_numbers_do_not_overflow():
 def test_a_column_without_values_is_named():
     with pytest.raises(InputError, match="column age has no observed value"):
         learn_column("age", np.full(3, np.nan))
+
+
+def learned(columns):
+    return list(Table.learn(list(columns), [str(i) for i in range(len(columns))]).columns)
+
+
+def test_columns_of_one_quantity_share_a_scale():
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (9, 200)).astype(float)
+    pixels[0] = np.where(rng.random(200) < 0.02, 30.0 + rng.random(200), 0.0)  # a pixel at the border
+    columns = learned(pixels)
+    assert len({column.scale for column in columns}) == 1
+    assert columns[0].scale == pytest.approx(np.sqrt(pixels.var(axis=1).mean()))
+    assert columns[0].centre == pytest.approx(pixels[0].mean())
+    for column, values in zip(columns, pixels, strict=True):
+        np.testing.assert_allclose(column.decode(column.encode(values)), values, atol=1e-4)
+        seen = column.encode(values)
+        np.testing.assert_allclose([column.low, column.high], [seen.min(), seen.max()], rtol=1e-5, atol=1e-6)
+
+
+def test_columns_of_several_quantities_keep_their_own():
+    rng = np.random.default_rng(0)
+    wild = rng.random((9, 200)) * 10.0 ** np.arange(9)[:, None]
+    shifted = rng.random((9, 200)) + np.arange(9)[:, None]
+    few = rng.random((7, 200))
+    for table in (wild, shifted, few):
+        assert [column.scale for column in learned(table)] == pytest.approx(table.std(axis=1))
+
+
+def test_a_shared_scale_of_huge_numbers_does_not_overflow():
+    columns = [learn_column(str(i), np.array([0.0, 1.0, 2.0, i / 8]) * 1e300) for i in range(8)]
+    assert np.isfinite(share_scale(columns)[0].scale)

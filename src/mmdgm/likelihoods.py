@@ -67,22 +67,27 @@ class MixedColumns(Likelihood, nn.Module):
     """p(x|z) of a table's columns: N(x; μ, σ²), one learned variance per column; a Bernoulli where `binary`.
 
     Rows are `(columns, 1, 1)`. Means stay between `low` and `high`, `(columns,)`, the range of what was observed.
+    The decoder's output and the learned variance are in units of `spread`, each column's standard deviation.
     """
 
     maps = 1
     support = constraints.real
     least_log_variance = -3.0
 
-    def __init__(self, binary: Sequence[bool], low: Sequence[float], high: Sequence[float]):
+    def __init__(
+        self, binary: Sequence[bool], low: Sequence[float], high: Sequence[float], spread: Sequence[float]
+    ):
         nn.Module.__init__(self)
         self.register_buffer("binary", torch.tensor(binary)[:, None, None])
         self.register_buffer("low", torch.tensor(low)[:, None, None])
         self.register_buffer("high", torch.tensor(high)[:, None, None])
+        self.register_buffer("spread", torch.tensor(spread)[:, None, None])
         self.log_variance = nn.Parameter(torch.zeros(len(binary), 1, 1))
 
     def distribution(self, parameters: Tensor) -> "MixedDistribution":
         log_variance = self.least_log_variance + softplus(self.log_variance - self.least_log_variance)
-        return MixedDistribution(parameters, (0.5 * log_variance).exp(), self)
+        spread = cast(Tensor, self.spread)
+        return MixedDistribution(parameters * spread, (0.5 * log_variance).exp() * spread, self)
 
     def noise(self, like: Tensor) -> Tensor:
         return torch.zeros_like(like)

@@ -36,7 +36,7 @@ def read_values(path: Path, shape: Shape, scale: float) -> OwnValues:
     """Read the array `x` (or the only array) of an npz file as images of the given shape."""
     if not 0 < scale < float("inf"):
         raise InputError(f"--scale {scale}: give a number above 0")
-    x = _read_array(path)
+    x = read_only_array(path)
     channels, height, width = shape
     per_row = channels * height * width
     allowed = [(channels, height, width), (per_row,), *([(height, width)] if channels == 1 else [])]
@@ -63,18 +63,23 @@ def read_values(path: Path, shape: Shape, scale: float) -> OwnValues:
     return OwnValues(original=x, unit=unit, scale=scale)
 
 
-def _read_array(path: Path) -> NDArray[Any]:
+def read_only_array(path: Path) -> NDArray[Any]:
+    """The array x of an npz file, or the only one that it holds."""
+    arrays = read_npz(path)
+    if not arrays:
+        raise InputError(f"{path}: holds no array; name the array with the rows x")
+    if "x" not in arrays and len(arrays) > 1:
+        raise InputError(f"{path}: holds {', '.join(arrays)}; name the array with the rows x")
+    return arrays.get("x", next(iter(arrays.values())))
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an npz file; nothing in it is executed."""
     try:
         if path.is_file() and not zipfile.is_zipfile(path):
             raise InputError(f"{path}: is no npz file; make one with numpy.savez(path, x=...)")
         with np.load(path, allow_pickle=False) as archive:
-            names = list(archive)
-            if not names:
-                raise InputError(f"{path}: holds no array; name the array with the images x")
-            name = "x" if "x" in names else names[0]
-            if name != "x" and len(names) > 1:
-                raise InputError(f"{path}: holds {', '.join(names)}; name the array with the images x")
-            return np.asarray(archive[name])
+            return {name: np.asarray(archive[name]) for name in archive}
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:

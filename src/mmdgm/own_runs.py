@@ -5,8 +5,6 @@ config.json and model.safetensors are what the estimator's `save` writes, result
 
 import time
 import warnings
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +19,7 @@ from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
 from mmdgm.estimators.codecs import ImageCodec, TableCodec, missing_entries
 from mmdgm.estimators.labels import read_labels
+from mmdgm.own_data import read_npz, read_only_array
 from mmdgm.own_images import read_class_folders
 from mmdgm.persistence import claimed, read_json, write_json
 from mmdgm.runs import RunFolder
@@ -51,7 +50,7 @@ class OwnData:
 
 def read_npz_data(path: Path, mark: str | None) -> OwnData:
     """Arrays x and y of an npz file."""
-    arrays = _arrays(path)
+    arrays = read_npz(path)
     if absent := [name for name in ("x", "y") if name not in arrays]:
         held = ", ".join(arrays) or "nothing"
         raise InputError(f"{path}: holds {held}, but no {absent[0]}; arrays x and y are expected")
@@ -120,10 +119,7 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> OwnData:
 
 def read_x(path: Path) -> NDArray[Any]:
     """The array x, or the only one, of an npz file."""
-    arrays = _arrays(path)
-    if "x" not in arrays and len(arrays) != 1:
-        raise InputError(f"{path}: holds {', '.join(arrays) or 'no array'}; name the array with the rows x")
-    return checked_values(path, arrays.get("x", next(iter(arrays.values()))))
+    return checked_values(path, read_only_array(path))
 
 
 def checked_values(path: Path, x: NDArray[Any]) -> NDArray[Any]:
@@ -142,20 +138,6 @@ def checked_values(path: Path, x: NDArray[Any]) -> NDArray[Any]:
     if np.isinf(x).any():
         raise InputError(f"{path}: x holds infinite values; NaN marks what is missing")
     return x
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        if path.is_file() and not zipfile.is_zipfile(path):
-            raise InputError(f"{path}: is no npz file; make one with numpy.savez(path, x=..., y=...)")
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: np.asarray(archive[name]) for name in archive}
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: cannot be read as an npz file ({error})") from None
 
 
 # --- training ------------------------------------------------------------------------------------------------

@@ -173,6 +173,16 @@ def load_run(path: Path | str, *, device: str = "auto") -> TrainedRun:
     )
 
 
+def load_classifier(path: Path | str, *, device: str = "auto") -> TrainedRun:
+    """The same of a model that must classify."""
+    trained = load_run(path, device=device)
+    if not hasattr(trained.model, "scores"):
+        raise InputError(
+            f"{path}: the model of {trained.config.preset} does not classify; give a run of one that does"
+        )
+    return trained
+
+
 def read_run_config(folder: RunFolder) -> dict[str, Any]:
     """A run's config.json."""
     saved = read_json(folder.config)

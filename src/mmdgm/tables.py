@@ -1,11 +1,12 @@
 """Tables: columns of numbers on any scale, of two values, or of categories, as networks see them, and back.
 
 A column of numbers is centred and divided by its standard deviation; beyond 3 of these it grows as a logarithm, so
-that single large values do not rule. A column of two values becomes 0 or 1, one of categories one such column for
-each of them. Missing values are NaN on both sides.
+that single large values do not rule. Columns that hold one quantity, such as pixels, are divided by one standard
+deviation: a pixel that is almost always dark shall not weigh as much as the others. A column of two values becomes
+0 or 1, one of categories one such column for each of them. Missing values are NaN on both sides.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ class Column:
     scale: float = 1.0
     low: float = 0.0  # range of the observed values, as networks see them
     high: float = 0.0
+    spread: float = 1.0  # standard deviation of a column of numbers, as networks see it
     values: tuple[Any, ...] = ()  # of a binary column or one of categories
 
     @property
@@ -85,6 +87,33 @@ def learn_column(name: str, column: NDArray[Any]) -> Column:
     return Column(name=name, kind="number", centre=centre, scale=scale, low=float(low), high=float(high))
 
 
+def share_scale(columns: list[Column]) -> list[Column]:
+    """One scale for all columns of numbers, the root of their mean variance, where they hold one quantity.
+
+    That is taken to be so where there are at least 8 that vary, all begin near one lowest value, and most of them
+    span half of the common range or more.
+    """
+    ranges = {
+        i: unsquash(np.array([column.low, column.high])) * column.scale + column.centre
+        for i, column in enumerate(columns)
+        if column.kind == "number" and column.high > column.low
+    }
+    if len(ranges) < 8:
+        return columns
+    lowest, highest = np.array(list(ranges.values())).T
+    whole = highest.max() - lowest.min()
+    if (lowest - lowest.min()).max() > 0.1 * whole or np.median(highest - lowest) < 0.5 * whole:
+        return columns
+    scales = np.array([columns[i].scale for i in ranges])
+    scale = float(np.sqrt(np.mean((scales / scales.max()) ** 2)) * scales.max())  # squares may overflow
+    shared = list(columns)
+    for i, ends in ranges.items():
+        low, high = squash((ends - columns[i].centre) / scale)
+        spread = columns[i].scale / scale
+        shared[i] = replace(columns[i], scale=scale, spread=spread, low=float(low), high=float(high))
+    return shared
+
+
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Where a column has NaN or None."""
     if column.dtype.kind == "O":
@@ -106,7 +135,7 @@ class Table:
 
     @classmethod
     def learn(cls, columns: list[NDArray[Any]], names: list[str]) -> "Table":
-        return cls(columns=tuple(learn_column(n, c) for n, c in zip(names, columns, strict=True)))
+        return cls(columns=tuple(share_scale([learn_column(n, c) for n, c in zip(names, columns, strict=True)])))
 
     @property
     def width(self) -> int:

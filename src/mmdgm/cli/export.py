@@ -44,11 +44,7 @@ def export(
 
 
 def _of_preset(run: Path) -> tuple[nn.Module, Shape, dict[str, str]]:
-    trained = runs.load_run(run, device="cpu")
-    if not hasattr(trained.model, "scores"):
-        raise InputError(
-            f"{run}: the model of {trained.config.preset} does not classify; give a run of one that does"
-        )
+    trained = runs.load_classifier(run, device="cpu")
     return trained.model, trained.shape, metadata_of(trained)
 
 

@@ -91,11 +91,7 @@ def predict(
         file = csv_file(inputs, to)
         classified = classify_own(own, inputs)
     else:
-        trained = runs.load_run(run, device=device)
-        if not hasattr(trained.model, "scores"):
-            raise InputError(
-                f"{run}: the model of {trained.config.preset} does not classify; give a run of one that does"
-            )
+        trained = runs.load_classifier(run, device=device)
         file = csv_file(inputs, to)
         classified = classify(trained, read_rows(inputs, trained, scale), rounds or 100, seed)
     predictions = classified.scores.argmax(1)

@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 
-def load(name: str, data_dir: Path | None = None, *, extra: bool = False) -> Dataset:
+def load(name: str, data_dir: str | Path | None = None, *, extra: bool = False) -> Dataset:
     """Read a data set by its name; `data_dir` holds one folder per data set that lies in files.
 
     `extra` appends svhn's extra rows to its training rows.
     """
     if name not in LOADERS:
         raise InputError(f"there is no data set {name!r}; there are: {', '.join(LOADERS)}")
-    folder = data_dir if data_dir is not None else default_data_dir()
+    folder = Path(data_dir) if data_dir is not None else default_data_dir()
     if not extra:
         return LOADERS[name](folder)
     if name != "svhn":

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,10 +27,9 @@ from mmdgm.estimators.codecs import (
     ImageCodec,
     TableCodec,
     codec_from_json,
-    first_all_missing,
+    first_row_without_values,
     has_categories,
     missing_entries,
-    n_values,
     restore,
 )
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
@@ -44,7 +44,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
-class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A deep generative model behind scikit-learn's interface."""
 
     model_: Any
@@ -53,9 +53,9 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # --- what subclasses say -----------------------------------------------------------------------------
 
+    @abstractmethod
     def _build(self, codec: Codec, n_rows: int) -> VAE:
         """A new model for such data; `n_rows` are labeled."""
-        raise NotImplementedError
 
     def _n_classes(self) -> int:
         return len(self.classes_)
@@ -77,7 +77,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             kinds = [np.uint8, np.float32, np.float64]
             X = check_array(X, allow_nd=True, ensure_all_finite="allow-nan", dtype=kinds)
             if reset:
-                self.n_features_in_ = n_values(X.shape[1:])
+                self.n_features_in_ = math.prod(X.shape[1:])
             return X
         X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         if not reset and isinstance(self.codec_, ImageCodec):
@@ -125,7 +125,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if not self._going_on():
             self.codec_ = self._learn_codec(X)
         x = self.codec_.encode(X)
-        if (row := first_all_missing(x, axis=0)) is not None:
+        if (row := first_row_without_values(x)) is not None:
             raise InputError(f"row {row} of X has no observed value; leave it out")
         if not self._going_on():
             observed = ~np.isnan(x)
@@ -145,7 +145,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             learning_rate=self.learning_rate,
             weight_decay=0.0 if image else 1e-5,
             steps=1000 if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
-            first=0.3,
+            first=0.5,
             hide=0.0 if image else 0.2,
             device=self.device,
             precision=precision,
@@ -304,13 +304,17 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return state
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return tell_inputs(super().__sklearn_tags__())
+
+
+def tell_inputs(tags: Any) -> Any:
+    """scikit-learn's tags, with what all estimators here take: holes, images, categories."""
+    tags.input_tags.allow_nan = True
+    tags.input_tags.three_d_array = True
+    tags.input_tags.categorical = True
+    tags.input_tags.string = True
+    tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+    return tags
 
 
 def bf16_is_fast_here() -> bool:

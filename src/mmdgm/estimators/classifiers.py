@@ -31,6 +31,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
     """A generative model with a max-margin classifier."""
 
     classes_: NDArray[Any]
+    class_prior: Any = None  # a parameter where there is a balance term
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
@@ -351,8 +352,6 @@ class MMVAClassifier(GenerativeClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    class_prior = None
-
     def _build(self, codec: Codec, n_rows: int) -> VAE:
         conv = self._kind(codec) == "conv"
         config = MaxMarginVAEConfig(
@@ -368,7 +367,9 @@ class MMVAClassifier(GenerativeClassifier):
         )
         return self._finish(config.build(codec.shape, n_classes=len(self.classes_), n_rows=n_rows), codec)
 
-    def sample(self, n: int = 1, random_state: Any = None) -> NDArray[Any]:
-        """Rows from the model, on the input's scale: decoder means at z ~ N(0, I)."""
+    def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> NDArray[Any]:
+        """Rows from the model, on the input's scale: decoder means at z ~ N(0, I); `y` must be None."""
         check_is_fitted(self)
+        if y is not None:
+            raise InputError("MMVAClassifier does not generate by class; leave y out, or use MMCVAClassifier")
         return self.codec_.decode(self._ask(self.model_.generate, self._codes(n, random_state)))

@@ -3,7 +3,6 @@
 A table's row is an image of 1×1 with a channel per column. NaN is missing on both sides.
 """
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,7 +34,8 @@ class TableCodec:
 
     def likelihood(self) -> Likelihood:
         binary = [kind != "number" for kind in self.table.each("kind")]
-        return MixedColumns(binary, self.table.each("low"), self.table.each("high"))
+        low, high, spread = (self.table.each(name) for name in ("low", "high", "spread"))
+        return MixedColumns(binary, low, high, spread)
 
     def encode(self, X: Any) -> Values:
         return self.table.encode(columns_of(X))[:, :, None, None]
@@ -173,12 +173,7 @@ def _kind_of(column: Any) -> Any:
     return np.float64 if getattr(column.dtype, "kind", "O") in "fiub" else object
 
 
-def first_all_missing(x: Values, axis: int) -> int | None:
-    """The number of the first row (axis 0) or column (axis 1) without any observed value."""
-    missing = np.isnan(x.reshape(len(x), -1)).all(axis=1 - axis)
+def first_row_without_values(x: Values) -> int | None:
+    """The number of the first row in which nothing is observed."""
+    missing = np.isnan(x.reshape(len(x), -1)).all(axis=1)
     return int(missing.argmax()) if missing.any() else None
-
-
-def n_values(size: tuple[int, ...]) -> int:
-    """Values of a row."""
-    return math.prod(size)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mmdgm.estimators.base import GenerativeEstimator
+from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.codecs import Codec
 from mmdgm.estimators.parameters import check_parameters
@@ -105,10 +105,4 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         return self.estimator_.impute(X, n_iter=self.n_iter)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return tell_inputs(super().__sklearn_tags__())

@@ -17,7 +17,7 @@ from torch.nn.functional import one_hot
 
 from mmdgm.layers import at_least_float32
 from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
-from mmdgm.models.vae import VAE, draw
+from mmdgm.models.vae import VAE
 from mmdgm.networks import Classifier, Encoder, MLPClassifier, Shape
 from mmdgm.recipes import conditional_conv_networks, conv_classifier, mlp_networks
 from mmdgm.settings import setting
@@ -51,15 +51,14 @@ class ConditionalVAE(VAE):
         """Classes `(rows,)` as one-hot labels `(rows, K)`."""
         return one_hot(y, self.n_classes).to(like.dtype)
 
-    def _predicted(self, x: Tensor) -> Tensor:
+    def labels(self, x: Tensor) -> Tensor:
+        """The predicted labels ŷ, one-hot `(rows, K)`: every density below is given them."""
         return self.one_hot(self.scores(x).argmax(dim=1), x)
 
     @torch.no_grad()
     def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         """The bound of each row with the predicted label, log p(y) included."""
-        labels = self._predicted(x)
-        bound = self.bound(x, self.encoder(x, labels), labels, observed=observed, noise=noise)
-        return bound.elbo - math.log(self.n_classes)
+        return super().elbo(x, observed=observed, noise=noise) - math.log(self.n_classes)
 
     @torch.no_grad()
     def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
@@ -69,17 +68,6 @@ class ConditionalVAE(VAE):
             labels = self.one_hot(torch.full((len(x),), k, device=x.device), x)
             of_classes.append(self._importance_weighted(x, self.encoder(x, labels), labels, draws))
         return torch.stack(of_classes).logsumexp(dim=0) - math.log(self.n_classes)
-
-    @torch.no_grad()
-    def reconstruct(self, x: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The decoder's mean at one draw of z ~ q(z|x, ŷ), ŷ predicted."""
-        labels = self._predicted(x)
-        return self.decode(draw(self.encoder(x, labels), noise), labels).mean
-
-    @torch.no_grad()
-    def encode(self, x: Tensor) -> Tensor:
-        """E[z] of each row given its predicted label, `(rows, z)`."""
-        return at_least_float32(self.encoder(x, self._predicted(x)).mean)
 
     @torch.no_grad()
     def embed(self, x: Tensor) -> Tensor:

@@ -126,10 +126,15 @@ class VAE(nn.Module):
 
     # what a trained model is asked, one row or many; no gradients
 
+    def labels(self, x: Tensor) -> Tensor | None:
+        """The labels that encoder and decoder are given beside x: none."""
+        return None
+
     @torch.no_grad()
     def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         """The bound of each row, `(rows,)`, from L draws of z; of its observed values alone where given."""
-        return self.bound(x, self.encoder(x), observed=observed, noise=noise).elbo
+        labels = self.labels(x)
+        return self.bound(x, self.encoder(x, labels), labels, observed=observed, noise=noise).elbo
 
     @torch.no_grad()
     def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
@@ -154,12 +159,13 @@ class VAE(nn.Module):
     @torch.no_grad()
     def reconstruct(self, x: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The decoder's mean at one draw of z ~ q(z|x), from standard normal `noise` `(rows, z)` where given."""
-        return self.decode(draw(self.encoder(x), noise)).mean
+        labels = self.labels(x)
+        return self.decode(draw(self.encoder(x, labels), noise), labels).mean
 
     @torch.no_grad()
     def encode(self, x: Tensor) -> Tensor:
         """E[z] of each row, `(rows, z)`."""
-        return at_least_float32(self.encoder(x).mean)
+        return at_least_float32(self.encoder(x, self.labels(x)).mean)
 
     @torch.no_grad()
     def generate(self, z: Tensor) -> Tensor:

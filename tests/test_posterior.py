@@ -1,0 +1,117 @@
+"""The fitted posterior mean against closed forms."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.distributions import MultivariateNormal, Normal
+
+from mmdgm.corruption import rect
+from mmdgm.errors import InputError
+from mmdgm.imputation import impute
+from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
+from mmdgm.networks import Encoder, Encoding
+from mmdgm.posterior import posterior_mean, prior_mean
+
+WIDTH, NOISE = 6, 0.5
+
+
+class NoIdea(Encoder):
+    """q(z|x) = N(0, I) whatever x is."""
+
+    hidden_widths, z = (), 2
+
+    def forward(self, x, labels=None):
+        zeros = torch.zeros(len(x), self.z)
+        return Encoding(zeros, zeros, ())
+
+
+class Linear(nn.Module):
+    def __init__(self, w, b):
+        super().__init__()
+        self.w, self.b = nn.Parameter(w), b
+
+    def forward(self, z, labels=None):
+        shift = 0 if labels is None else 3 * labels[:, :1]
+        return (z @ self.w.T + self.b + shift).reshape(-1, 1, 1, WIDTH)
+
+
+class LinearGaussian(VAE):
+    """x = W z + b + noise; of a labeled one, class 0 lies 3 higher in every entry."""
+
+    def decode(self, z, labels=None):
+        return Normal(self.decoder(z, labels), NOISE)
+
+
+class Labeled(LinearGaussian):
+    def labels(self, x):
+        return torch.nn.functional.one_hot((x[:, 0, 0, -1] < 0).long(), 2).float()  # by the last entry, a guess
+
+
+@pytest.fixture(name="linear")
+def make_linear():
+    torch.manual_seed(0)
+    w, b = torch.randn(WIDTH, 2), torch.randn(WIDTH)
+    exact = MultivariateNormal(b, w @ w.T + NOISE**2 * torch.eye(WIDTH))
+    return w, b, exact.covariance_matrix, exact.sample((40,))
+
+
+def conditional_mean(x, mean, covariance, hole):
+    """E[x_hole | the rest] of one Gaussian."""
+    weights = torch.linalg.solve(covariance[~hole][:, ~hole], covariance[~hole][:, hole])
+    return mean[hole] + (x[:, ~hole] - mean[~hole]) @ weights
+
+
+def test_of_a_linear_gaussian_model_it_is_the_conditional_mean(linear):
+    w, b, covariance, x = linear
+    hole = torch.tensor([False, True, False, True, True, False])
+    model = LinearGaussian(NoIdea(), Linear(w, b))
+    guesses = torch.where(hole, torch.randn(3, len(x), WIDTH), x).reshape(3, len(x), 1, 1, WIDTH)
+    missing = hole.expand(len(x), WIDTH).reshape(len(x), 1, 1, WIDTH)
+    with torch.no_grad():
+        found = posterior_mean(model, guesses, missing, steps=400).reshape(-1, WIDTH)
+    expected = conditional_mean(x, b, covariance, hole)
+    assert torch.equal(found[:, ~hole], x[:, ~hole])
+    assert (found[:, hole] - expected).abs().max() < 0.25  # 20 draws; the entries themselves spread over 1.5
+    assert (found[:, hole] - expected).square().mean().sqrt() < 0.08
+    assert model.decoder.w.grad is None
+
+
+def test_a_guess_of_the_wrong_class_has_no_weight(linear):
+    w, b, _, x = linear
+    hole = torch.arange(WIDTH) == WIDTH - 1
+    x = x + 3  # all of class 0
+    model = Labeled(NoIdea(), Linear(w / 10, b))
+    guesses = torch.stack([torch.where(hole, value, x) for value in (9.0, -9.0)])
+    guesses = guesses.reshape(2, len(x), 1, 1, WIDTH)
+    missing = hole.expand(len(x), WIDTH).reshape(len(x), 1, 1, WIDTH)
+    assert model.labels(guesses[0]).argmax(1).eq(0).all()
+    assert model.labels(guesses[1]).argmax(1).eq(1).all()
+    with torch.no_grad():
+        found = posterior_mean(model, guesses, missing).reshape(-1, WIDTH)[:, hole]
+    assert (found - (b[hole] + 3)).abs().max() < 1  # class 1 would be 3 lower
+
+
+@pytest.mark.parametrize("config", [VAEConfig(hidden=(8,), z=3), MaxMarginConditionalVAEConfig(z=3)])
+def test_impute_by_the_mean_keeps_what_is_observed_and_repeats(config):
+    torch.manual_seed(0)
+    model = config.build((1, 8, 8), n_classes=4, n_rows=10)
+    x = np.random.default_rng(0).random((5, 1, 8, 8), dtype=np.float32)
+    missing = rect(x.shape, 4, 4)
+    missing[3] = False
+    spoiled = np.where(missing, np.nan, x).astype(np.float32)
+    filled = impute(model, spoiled, missing, method="mean", seed=1)
+    assert np.array_equal(filled[~missing], x[~missing])
+    assert ((filled >= 0) & (filled <= 1)).all()
+    assert np.array_equal(filled, impute(model, x, missing, method="mean", seed=1))
+    assert not np.array_equal(filled, impute(model, x, missing, method="mean", seed=2))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert model.training
+    assert prior_mean(model).shape == (1, 8, 8)
+
+
+def test_other_methods_are_refused():
+    model = VAEConfig(hidden=(8,), z=3).build((1, 8, 8), n_classes=0, n_rows=1)
+    x = np.zeros((1, 1, 8, 8), np.float32)
+    with pytest.raises(InputError, match="give 'draw' or 'mean'"):
+        impute(model, x, x > 1, method="median")
