@@ -65,6 +65,40 @@ def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
         axis.grid(alpha=0.3)
     for axis in axes[len(names) :]:
         axis.set_visible(False)
+    _save(path, figure)
+
+
+def save_panels(path: Path, pictures: dict[str, NDArray[np.uint8]]) -> None:
+    """Write pictures side by side, each under its title."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.2 * len(pictures), 3.5), layout="constrained", dpi=150)
+    for axis, (title, picture) in zip(
+        figure.subplots(1, len(pictures), squeeze=False)[0], pictures.items(), strict=True
+    ):
+        axis.imshow(picture)
+        axis.set_title(title, fontsize=10)
+        axis.axis("off")
+    _save(path, figure)
+
+
+def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -> None:
+    """Write points in the plane, coloured by class, a panel for each title."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(panels), 5), layout="constrained", dpi=110)
+    for axis, (title, points) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+    ):
+        dots = axis.scatter(*points.T, c=y, cmap="tab10", s=5)
+        axis.set_title(title, fontsize=10)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.legend(*dots.legend_elements(), loc="outside right center", frameon=False)
+    _save(path, figure)
+
+
+def _save(path: Path, figure: Any) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     write_whole(path, buffer.getvalue())

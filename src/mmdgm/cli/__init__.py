@@ -11,6 +11,7 @@ from mmdgm.cli.common import err
 from mmdgm.cli.data import data
 from mmdgm.cli.export import export
 from mmdgm.cli.predict import predict
+from mmdgm.cli.reproduce import reproduce
 from mmdgm.cli.train import list_, train
 from mmdgm.cli.use import evaluate, impute, sample
 from mmdgm.errors import InputError, TrainingStopped
@@ -20,7 +21,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 app.command("list")(list_)
-for command in (train, evaluate, predict, sample, impute, export, bench):
+for command in (train, evaluate, predict, sample, impute, export, reproduce, bench):
     app.command()(command)
 app.add_typer(data, name="data")
 

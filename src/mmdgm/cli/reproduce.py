@@ -1,0 +1,75 @@
+"""`mmdgm reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from mmdgm.cli.common import DataDir, Device, Json, err, out, print_json, report_files
+from mmdgm.devices import pick_device
+from mmdgm.errors import InputError
+from mmdgm.reproduce.figures import FIGURES, make_figures
+from mmdgm.reproduce.runner import Reproduction
+from mmdgm.reproduce.tables import TABLES, Sheet
+
+WHAT = (*TABLES, FIGURES)
+
+
+def reproduce(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help=", ".join(WHAT) + ".")],
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Runs of each model [default: 3; with --quick, 1].")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Shortened runs, marked so; minutes on a CPU instead of hours.")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where runs, results and tables go. Default: runs/reproduce[-quick]."),
+    ] = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Train what one of the paper's tables is made of, and lay ours beside the paper's figures.
+
+    Each cell is a preset, a run for each seed, and a result.json. What is there in OUT is not done again: an
+    interrupted command goes on when it is given again, and tables share runs. `--out results`, in a clone of the
+    repository, prints the published tables.
+
+    Example: `mmdgm reproduce table1 --quick`
+    """
+    if what not in WHAT:
+        raise InputError(f"there is no {what!r} to reproduce; there are {', '.join(WHAT)}")
+    pick_device(device)
+    work = Reproduction(
+        out=to or Path("runs") / ("reproduce-quick" if quick else "reproduce"),
+        seeds=seeds or (1 if quick else 3),
+        quick=quick,
+        console=err,
+        data_dir=data_dir,
+        device=device,
+    )
+    if what == FIGURES:
+        report_files(make_figures(work), as_json)
+        return
+    sheets = work.make(TABLES[what])
+    if as_json:
+        print_json([{"title": s.title, "rows": [s.header, *s.rows], "notes": s.notes} for s in sheets])
+        return
+    for sheet in sheets:
+        print_sheet(sheet)
+    report_files([work.out / f"{what}.md"], as_json)
+
+
+def print_sheet(sheet: Sheet) -> None:
+    """A table in the terminal."""
+    table = Table(*map(escape, sheet.header), title=escape(sheet.title), title_justify="left", box=None)
+    for row in sheet.rows:
+        table.add_row(*map(escape, row))
+    out.print(table)
+    for note in sheet.notes:
+        out.print(note, markup=False, highlight=False, soft_wrap=True)
+    out.print()

@@ -1,0 +1,176 @@
+"""Train what a table needs and is not there yet, measure it, and keep a result.json for each cell.
+
+    OUT/runs/PRESET/seed-N/              the runs, with their weights; several tables share them
+    OUT/TABLE/CELL/seed-N/result.json    what the table is made of
+    OUT/TABLE.md                         the table
+
+What is there is not done again: an interrupted command goes on when it is given again.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from mmdgm import datasets
+from mmdgm.corruption import Mask
+from mmdgm.datasets import Dataset
+from mmdgm.devices import pick_device
+from mmdgm.environment import device_name, git_commit, versions
+from mmdgm.errors import InputError
+from mmdgm.experiments import train_runs
+from mmdgm.imputation import missing_mse
+from mmdgm.persistence import read_json, write_json, write_whole
+from mmdgm.presets import Config, find_preset
+from mmdgm.reproduce.baselines import NearestImages, OneGaussian
+from mmdgm.reproduce.paper import TABLE_4
+from mmdgm.reproduce.patterns import classification_errors, imputation_errors, mask_of, unit_images
+from mmdgm.reproduce.tables import Sheet, Table
+from mmdgm.runs import RunFolder, load_run
+from mmdgm.settings import replace_settings
+
+QUICK_ROWS = 500
+# enough to see the order of the models, on two CPU cores in minutes
+QUICK: dict[str, dict[str, Any]] = {
+    "mnist-va": {"epochs": 10},
+    "mnist-mmva": {"pretrain_epochs": 0, "epochs": 10},
+    "conv": {"epochs": 3, "warmup_steps": 100},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """Where results go, and how they are made."""
+
+    out: Path
+    seeds: int
+    quick: bool
+    console: Console
+    data_dir: Path | None = None
+    device: str = "auto"
+
+    def run_folder(self, preset: str, seed: int) -> RunFolder:
+        return RunFolder(self.out / "runs" / preset / f"seed-{seed}")
+
+    def result_file(self, table: str, cell: str, seed: int) -> Path:
+        return self.out / table / cell / f"seed-{seed}" / "result.json"
+
+    def results(self, table: Table) -> dict[str, list[dict[str, Any]]]:
+        """Of each cell the results that are there, by seed."""
+        found = {}
+        for cell in (*table.presets, *table.baselines):
+            files = sorted((self.out / table.name / cell).glob("seed-*/result.json"), key=seed_of)
+            found[cell] = [read_json(file) for file in files]
+        return found
+
+    # --- work ------------------------------------------------------------------------------------------------
+
+    def make(self, table: Table) -> list[Sheet]:
+        """The table, after what it lacks has been trained and measured."""
+        for preset in table.presets:
+            lacking = [s for s in range(self.seeds) if not self.result_file(table.name, preset, s).exists()]
+            self.train(preset, lacking)
+            for seed in lacking:
+                result = read_json(self.run_folder(preset, seed).result)
+                if table.measured is not None:
+                    result = self.measure(preset, seed, table.measured, result)
+                write_json(self.result_file(table.name, preset, seed), result)
+        for name in table.baselines:
+            file = self.result_file(table.name, name, 0)
+            if not file.exists():
+                write_json(file, self.measure_baseline(name))
+        sheets = table.lay_out(self.results(table))
+        write_whole(self.out / f"{table.name}.md", "\n".join(sheet.markdown() for sheet in sheets).encode())
+        return sheets
+
+    def train(self, preset: str, seeds: list[int]) -> None:
+        """Train these runs of a preset, or go on with them."""
+        pairs = [(seed, self.run_folder(preset, seed)) for seed in seeds]
+        if all(folder.status() == "done" for _, folder in pairs):
+            return
+        config, overrides = self.config(preset)
+        train_runs(
+            config,
+            pairs,
+            overrides=overrides,
+            console=self.console,
+            data_dir=self.data_dir,
+            device=self.device,
+            resume=True,
+        )
+
+    def config(self, preset: str) -> tuple[Config, dict[str, Any]]:
+        """A preset's config, shortened where it is to be quick, and what that changes."""
+        config = find_preset(preset).config
+        if not self.quick:
+            return config, {}
+        changes = QUICK.get(preset, QUICK["conv"])
+        return replace_settings(config, changes), changes
+
+    def measure(self, preset: str, seed: int, what: str, trained: dict[str, Any]) -> dict[str, Any]:
+        """What a trained model makes of missing pixels."""
+        run = load_run(self.run_folder(preset, seed).path, device=self.device)
+        function = imputation_errors if what == "mse" else classification_errors
+        began = time.monotonic()
+        with self.console.status(f"{preset} seed {seed}: test images with missing pixels"):
+            figures = function(run.model, self.dataset(), rows=self.rows, seed=seed)
+        return {
+            **self.about(preset, seed),
+            what: figures,
+            "seconds": round(time.monotonic() - began, 2),
+            "trained": {
+                name: trained[name]
+                for name in ("config", "overrides", "git_commit", "error_percent", "elbo", "seconds", "steps")
+            },
+        }
+
+    def measure_baseline(self, name: str) -> dict[str, Any]:
+        """The same masks filled without a deep model."""
+        dataset = self.dataset()
+        device = str(pick_device(self.device))
+        train = (dataset.x_train / dataset.scale).astype(np.float32)
+        train = train[: 10 * QUICK_ROWS] if self.quick else train
+        x = unit_images(dataset, self.rows)
+        kinds: dict[str, Callable[..., Callable[[Any, Mask], Any]]] = {
+            "nearest-images": NearestImages,
+            "one-gaussian": OneGaussian,
+        }
+        began = time.monotonic()
+        with self.console.status(f"{name}: test images with missing pixels"):
+            fill = kinds[name](train, device=device)
+            masks = {pattern: mask_of(pattern, x.shape) for pattern in TABLE_4}
+            mse = {pattern: {"mean": missing_mse(x, fill(x, mask), mask)} for pattern, mask in masks.items()}
+        about = {**self.about(name, 0), "train_rows": len(train)}
+        return {**about, "mse": mse, "seconds": round(time.monotonic() - began, 2)}
+
+    def about(self, cell: str, seed: int) -> dict[str, Any]:
+        return {
+            "status": "done",
+            "preset": cell,
+            "seed": seed,
+            "quick": self.quick,
+            "rows": self.rows or len(self.dataset().x_test),
+            "device": device_name(pick_device(self.device)),
+            "versions": versions(),
+            "git_commit": git_commit(),
+        }
+
+    @property
+    def rows(self) -> int | None:
+        """Test images that are given holes; None: all."""
+        return QUICK_ROWS if self.quick else None
+
+    def dataset(self) -> Dataset:
+        return datasets.load("mnist", self.data_dir)
+
+
+def seed_of(file: Path) -> int:
+    """The seed that a result.json's folder is named after."""
+    try:
+        return int(file.parent.name.removeprefix("seed-"))
+    except ValueError:
+        raise InputError(f"{file.parent}: is no seed-N; move it away") from None

@@ -1,0 +1,199 @@
+"""The paper's tables: which runs they are made of, and how ours stand beside theirs.
+
+A table reads nothing but result.json files.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmdgm.presets import find_preset
+from mmdgm.reproduce import paper
+
+Result = Mapping[str, Any]  # a result.json
+Results = Mapping[str, Sequence[Result]]  # of each cell, by seed
+ABSENT = "–"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table as text."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+    def markdown(self) -> str:
+        lines = [
+            "| " + " | ".join(cells) + " |" for cells in (self.header, ["---"] * len(self.header), *self.rows)
+        ]
+        return "\n".join([f"**{self.title}**", "", *lines, "", *self.notes]).rstrip() + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One of the paper's tables."""
+
+    name: str
+    presets: tuple[str, ...]
+    lay_out: Callable[[Results], list[Sheet]]
+    measured: str | None = None  # what is measured of trained models beside error and bound: mse, or error_percent
+    baselines: tuple[str, ...] = ()
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Mean ± standard deviation over seeds."""
+    if not values:
+        return ABSENT
+    mean = f"{np.mean(values):.{digits}f}".replace("-", "−")
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def model_name(preset: str) -> str:
+    """What the paper calls a preset's model."""
+    return find_preset(preset).model_name
+
+
+def generative_name(preset: str) -> str:
+    """The same without the classifier that was trained afterwards."""
+    return model_name(preset).removesuffix("+Pegasos")
+
+
+def quick_note(results: Results) -> list[str]:
+    """A line where some runs are shortened ones."""
+    quick = sorted({model_name(cell) for cell, runs in results.items() for run in runs if run.get("quick")})
+    return [f"Quick, that is shortened runs: {', '.join(quick)}."] if quick else []
+
+
+def seeds_of(results: Results, presets: Sequence[str]) -> str:
+    """How many runs there are of each model."""
+    return "Seeds: " + ", ".join(f"{generative_name(p)} {len(results.get(p, []))}" for p in presets) + "."
+
+
+def marked(results: Sequence[Result]) -> str:
+    return " (quick)" if any(result.get("quick") for result in results) else ""
+
+
+def table_1(results: Results) -> list[Sheet]:
+    """Error with all labels."""
+    rows = []
+    for preset, printed in paper.TABLE_1.items():
+        runs = results.get(preset, [])
+        rows.append(
+            [
+                model_name(preset) + marked(runs),
+                spread([run["error_percent"] for run in runs], 2),
+                f"{printed:.2f}",
+                str(len(runs)),
+                f"{runs[0]['steps']:,}" if runs else ABSENT,
+            ]
+        )
+    rows += [[name, ABSENT, f"{printed:.2f}", ABSENT, ABSENT] for name, printed in paper.TABLE_1_QUOTED.items()]
+    header = ["model", "test error %", "paper", "seeds", "steps"]
+    notes = ["Rows without a figure of ours are quoted by the paper.", *quick_note(results)]
+    return [Sheet(title="Table 1. MNIST, all labels", header=header, rows=rows, notes=notes)]
+
+
+def preset_of(C: int) -> str:
+    """The preset of a row of Table 3."""
+    return {0: "mnist-conv-va", 1000: "mnist-conv-mmva"}.get(C, f"mnist-conv-mmva-C{C}")
+
+
+def table_3(results: Results) -> list[Sheet]:
+    """The weight of the margin: error falls, the bound too."""
+    rows = []
+    for C, (error, bound) in paper.TABLE_3.items():
+        runs = results.get(preset_of(C), [])
+        rows.append(
+            [
+                f"{C:,}" + marked(runs),
+                spread([run["error_percent"] for run in runs], 2),
+                f"{error:.2f}",
+                spread([run["elbo"] for run in runs], 2),
+                f"{bound:.2f}".replace("-", "−"),
+                str(len(runs)),
+            ]
+        )
+    header = ["C", "test error %", "paper", "bound (nats)", "paper", "seeds"]
+    notes = ["C = 0 is Conv-VA with a linear SVM (Pegasos) on its features.", *quick_note(results)]
+    return [
+        Sheet(title="Table 3. Conv-MMVA on MNIST, weight C of the margin", header=header, rows=rows, notes=notes)
+    ]
+
+
+def table_4(results: Results) -> list[Sheet]:
+    """Imputation: the paper's procedure beside the paper's figures, then posterior means beside other imputers."""
+    presets = paper.TABLE_4_PRESETS
+    drawn, means = [], []
+    for pattern, printed in paper.TABLE_4.items():
+        ours = {cell: [run["mse"][pattern] for run in runs] for cell, runs in results.items()}
+        drawn.append([pattern])
+        for preset in presets:
+            drawn[-1] += [spread([f["draw"] for f in ours.get(preset, [])], 4), f"{printed[preset]:.4f}"]
+        means.append(
+            [pattern, *(spread([f["mean"] for f in ours.get(cell, [])], 4) for cell in (*presets, *BASELINES))]
+        )
+    names = list(map(generative_name, presets))
+    notes = [
+        f"{seeds_of(results, presets)} Mean squared error over the missing pixels of the test images.",
+        *quick_note(results),
+    ]
+    return [
+        Sheet(
+            title="Table 4. Imputation on MNIST by the paper's procedure: one sample after 100 rounds",
+            header=["missing", *(word for name in names for word in (name, "paper"))],
+            rows=drawn,
+            notes=notes,
+        ),
+        Sheet(
+            title="Table 4, continued. The posterior mean on the same masks, beside other imputers",
+            header=["missing", *names, *BASELINES.values()],
+            rows=means,
+            notes=["The other imputers know the 60,000 training images."],
+        ),
+    ]
+
+
+def table_5(results: Results) -> list[Sheet]:
+    """Classification of incomplete images."""
+    presets = paper.TABLE_5_PRESETS
+    rows = []
+    for pattern, printed in paper.TABLE_5.items():
+        row = [pattern]
+        for preset in presets:
+            figures = [run["error_percent"][pattern] for run in results.get(preset, [])]
+            row += [spread([f.get("draw", f.get("noise")) for f in figures], 1), f"{printed[preset]:.1f}"]
+        for preset in presets[1:]:
+            row.append(spread([run["error_percent"][pattern]["mean"] for run in results.get(preset, [])], 1))
+        rows.append(row)
+    names = list(map(generative_name, presets))
+    header = ["missing", *(word for name in names for word in (name, "paper")), *(f"{n}, mean" for n in names[1:])]
+    notes = [
+        f"{seeds_of(results, presets)} Test error %. The CNN sees uniform noise in the hole; the others impute by "
+        "100 rounds, or, in the columns called mean, by the posterior mean.",
+        *quick_note(results),
+    ]
+    return [
+        Sheet(title="Table 5. Classification of MNIST images with a hole", header=header, rows=rows, notes=notes)
+    ]
+
+
+BASELINES = {"nearest-images": "10 nearest", "one-gaussian": "one Gaussian"}
+TABLES = {
+    table.name: table
+    for table in (
+        Table(name="table1", presets=tuple(paper.TABLE_1), lay_out=table_1),
+        Table(name="table3", presets=tuple(map(preset_of, paper.TABLE_3)), lay_out=table_3),
+        Table(
+            name="table4",
+            presets=paper.TABLE_4_PRESETS,
+            lay_out=table_4,
+            measured="mse",
+            baselines=tuple(BASELINES),
+        ),
+        Table(name="table5", presets=paper.TABLE_5_PRESETS, lay_out=table_5, measured="error_percent"),
+    )
+}
