@@ -113,8 +113,8 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     )
 
     trained = (tmp_path / "runs" / "mnist-va" / "seed-0" / "model.safetensors").stat().st_mtime_ns
-    code, printed, _ = mmdgm("reproduce", "table4", *out, "--json")
-    assert code == 0
+    code, printed, err = mmdgm("reproduce", "table4", *out, "--json")
+    assert code == 0, err
     drawn, means = json.loads(printed)
     assert len(drawn["rows"]) == len(means["rows"]) == 3
     assert means["rows"][0][-2:] == ["10 nearest", "one Gaussian"]

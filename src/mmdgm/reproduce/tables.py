@@ -64,7 +64,8 @@ def generative_name(preset: str) -> str:
 
 def quick_note(results: Results) -> list[str]:
     """A line where some runs are shortened ones."""
-    quick = sorted({model_name(cell) for cell, runs in results.items() for run in runs if run.get("quick")})
+    cells = [cell for cell, runs in results.items() if any(run.get("quick") for run in runs)]
+    quick = sorted(BASELINES.get(cell) or model_name(cell) for cell in cells)
     return [f"Quick, that is shortened runs: {', '.join(quick)}."] if quick else []
 
 
