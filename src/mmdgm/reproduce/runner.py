@@ -93,6 +93,7 @@ class Reproduction:
         if all(folder.status() == "done" for _, folder in pairs):
             return
         config, overrides = self.config(preset)
+        begun = any(folder.config.exists() for _, folder in pairs)
         train_runs(
             config,
             pairs,
@@ -100,7 +101,7 @@ class Reproduction:
             console=self.console,
             data_dir=self.data_dir,
             device=self.device,
-            resume=True,
+            resume=begun,
         )
 
     def config(self, preset: str) -> tuple[Config, dict[str, Any]]:
