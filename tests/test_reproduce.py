@@ -124,8 +124,8 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     assert (tmp_path / "runs" / "mnist-va" / "seed-0" / "model.safetensors").stat().st_mtime_ns == trained
 
     assert mmdgm("reproduce", "table5", *out)[0] == 0
-    result = json.loads((tmp_path / "table5" / "mnist-cnn" / "seed-0" / "result.json").read_text())
-    assert set(result["error_percent"]["Rect 12"]) == {"noise"}
+    result = json.loads((tmp_path / "table4-5" / "mnist-cnn" / "seed-0" / "result.json").read_text())
+    assert set(result["missing"]["Rect 12"]) == {"noise"}
     assert result["trained"]["steps"] > 0
 
     code, printed, _ = mmdgm("reproduce", "figures-mnist", *out, "--json")

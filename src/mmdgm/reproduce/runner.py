@@ -1,7 +1,7 @@
 """Train what a table needs and is not there yet, measure it, and keep a result.json for each cell.
 
     OUT/runs/PRESET/seed-N/              the runs, with their weights; several tables share them
-    OUT/TABLE/CELL/seed-N/result.json    what the table is made of
+    OUT/TABLE/CELL/seed-N/result.json    what the table is made of; Tables 4 and 5 share theirs
     OUT/TABLE.md                         the table
 
 What is there is not done again: an interrupted command goes on when it is given again.
@@ -28,8 +28,8 @@ from mmdgm.persistence import read_json, write_json, write_whole
 from mmdgm.presets import Config, find_preset
 from mmdgm.reproduce.baselines import NearestImages, OneGaussian
 from mmdgm.reproduce.paper import TABLE_4
-from mmdgm.reproduce.patterns import classification_errors, imputation_errors, mask_of, unit_images
-from mmdgm.reproduce.tables import Sheet, Table
+from mmdgm.reproduce.patterns import mask_of, missing_pixels, unit_images
+from mmdgm.reproduce.tables import MISSING, Sheet, Table
 from mmdgm.runs import RunFolder, load_run
 from mmdgm.settings import replace_settings
 
@@ -57,14 +57,14 @@ class Reproduction:
     def run_folder(self, preset: str, seed: int) -> RunFolder:
         return RunFolder(self.out / "runs" / preset / f"seed-{seed}")
 
-    def result_file(self, table: str, cell: str, seed: int) -> Path:
-        return self.out / table / cell / f"seed-{seed}" / "result.json"
+    def result_file(self, folder: str, cell: str, seed: int) -> Path:
+        return self.out / folder / cell / f"seed-{seed}" / "result.json"
 
     def results(self, table: Table) -> dict[str, list[dict[str, Any]]]:
         """Of each cell the results that are there, by seed."""
         found = {}
         for cell in (*table.presets, *table.baselines):
-            files = sorted((self.out / table.name / cell).glob("seed-*/result.json"), key=seed_of)
+            files = sorted((self.out / table.folder / cell).glob("seed-*/result.json"), key=seed_of)
             found[cell] = [read_json(file) for file in files]
         return found
 
@@ -73,15 +73,15 @@ class Reproduction:
     def make(self, table: Table) -> list[Sheet]:
         """The table, after what it lacks has been trained and measured."""
         for preset in table.presets:
-            lacking = [s for s in range(self.seeds) if not self.result_file(table.name, preset, s).exists()]
+            lacking = [s for s in range(self.seeds) if not self.result_file(table.folder, preset, s).exists()]
             self.train(preset, lacking)
             for seed in lacking:
                 result = read_json(self.run_folder(preset, seed).result)
-                if table.measured is not None:
-                    result = self.measure(preset, seed, table.measured, result)
-                write_json(self.result_file(table.name, preset, seed), result)
+                if table.folder == MISSING:
+                    result = self.measure(preset, seed, result)
+                write_json(self.result_file(table.folder, preset, seed), result)
         for name in table.baselines:
-            file = self.result_file(table.name, name, 0)
+            file = self.result_file(table.folder, name, 0)
             if not file.exists():
                 write_json(file, self.measure_baseline(name))
         sheets = table.lay_out(self.results(table))
@@ -113,16 +113,15 @@ class Reproduction:
         changes = QUICK.get(preset, QUICK["conv"])
         return replace_settings(config, changes), changes
 
-    def measure(self, preset: str, seed: int, what: str, trained: dict[str, Any]) -> dict[str, Any]:
+    def measure(self, preset: str, seed: int, trained: dict[str, Any]) -> dict[str, Any]:
         """What a trained model makes of missing pixels."""
         run = load_run(self.run_folder(preset, seed).path, device=self.device)
-        function = imputation_errors if what == "mse" else classification_errors
         began = time.monotonic()
         with self.console.status(f"{preset} seed {seed}: test images with missing pixels"):
-            figures = function(run.model, self.dataset(), rows=self.rows, seed=seed)
+            figures = missing_pixels(run.model, self.dataset(), rows=self.rows, seed=seed)
         return {
             **self.about(preset, seed),
-            what: figures,
+            "missing": figures,
             "seconds": round(time.monotonic() - began, 2),
             "trained": {
                 name: trained[name]
@@ -145,9 +144,10 @@ class Reproduction:
         with self.console.status(f"{name}: test images with missing pixels"):
             fill = kinds[name](train, device=device)
             masks = {pattern: mask_of(pattern, x.shape) for pattern in TABLE_4}
-            mse = {pattern: {"mean": missing_mse(x, fill(x, mask), mask)} for pattern, mask in masks.items()}
+            mse = {name: missing_mse(x, fill(x, mask), mask) for name, mask in masks.items()}
         about = {**self.about(name, 0), "train_rows": len(train)}
-        return {**about, "mse": mse, "seconds": round(time.monotonic() - began, 2)}
+        figures = {pattern: {"mean": {"mse": value}} for pattern, value in mse.items()}
+        return {**about, "missing": figures, "seconds": round(time.monotonic() - began, 2)}
 
     def about(self, cell: str, seed: int) -> dict[str, Any]:
         return {

@@ -15,6 +15,7 @@ from mmdgm.reproduce import paper
 Result = Mapping[str, Any]  # a result.json
 Results = Mapping[str, Sequence[Result]]  # of each cell, by seed
 ABSENT = "–"
+MISSING = "table4-5"  # results with missing pixels, which two tables share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Table:
     name: str
     presets: tuple[str, ...]
     lay_out: Callable[[Results], list[Sheet]]
-    measured: str | None = None  # what is measured of trained models beside error and bound: mse, or error_percent
+    folder: str  # of its results
     baselines: tuple[str, ...] = ()
 
 
@@ -125,29 +126,34 @@ def table_3(results: Results) -> list[Sheet]:
     ]
 
 
+def with_missing(results: Results, cell: str, pattern: str, method: str, what: str) -> list[float]:
+    """A figure of images with missing pixels, by seed."""
+    return [run["missing"][pattern][method][what] for run in results.get(cell, [])]
+
+
 def table_4(results: Results) -> list[Sheet]:
     """Imputation: the paper's procedure beside the paper's figures, then posterior means beside other imputers."""
     presets = paper.TABLE_4_PRESETS
+    names = list(map(generative_name, presets))
+
+    def mse(cell: str, pattern: str, method: str) -> str:
+        return spread(with_missing(results, cell, pattern, method, "mse"), 4)
+
     drawn, means = [], []
     for pattern, printed in paper.TABLE_4.items():
-        ours = {cell: [run["mse"][pattern] for run in runs] for cell, runs in results.items()}
-        drawn.append([pattern])
-        for preset in presets:
-            drawn[-1] += [spread([f["draw"] for f in ours.get(preset, [])], 4), f"{printed[preset]:.4f}"]
-        means.append(
-            [pattern, *(spread([f["mean"] for f in ours.get(cell, [])], 4) for cell in (*presets, *BASELINES))]
-        )
-    names = list(map(generative_name, presets))
-    notes = [
-        f"{seeds_of(results, presets)} Mean squared error over the missing pixels of the test images.",
-        *quick_note(results),
-    ]
+        pairs = [(mse(preset, pattern, "draw"), f"{printed[preset]:.4f}") for preset in presets]
+        drawn.append([pattern, *(cell for pair in pairs for cell in pair)])
+        means.append([pattern, *(mse(cell, pattern, "mean") for cell in (*presets, *BASELINES))])
+    counts = seeds_of(results, presets)
     return [
         Sheet(
             title="Table 4. Imputation on MNIST by the paper's procedure: one sample after 100 rounds",
             header=["missing", *(word for name in names for word in (name, "paper"))],
             rows=drawn,
-            notes=notes,
+            notes=[
+                f"{counts} Mean squared error over the missing pixels of the test images.",
+                *quick_note(results),
+            ],
         ),
         Sheet(
             title="Table 4, continued. The posterior mean on the same masks, beside other imputers",
@@ -161,16 +167,20 @@ def table_4(results: Results) -> list[Sheet]:
 def table_5(results: Results) -> list[Sheet]:
     """Classification of incomplete images."""
     presets = paper.TABLE_5_PRESETS
+    cnn, *generative = presets
+    names = list(map(generative_name, presets))
+
+    def error(preset: str, pattern: str, method: str) -> str:
+        return spread(with_missing(results, preset, pattern, method, "error_percent"), 1)
+
     rows = []
     for pattern, printed in paper.TABLE_5.items():
-        row = [pattern]
-        for preset in presets:
-            figures = [run["error_percent"][pattern] for run in results.get(preset, [])]
-            row += [spread([f.get("draw", f.get("noise")) for f in figures], 1), f"{printed[preset]:.1f}"]
-        for preset in presets[1:]:
-            row.append(spread([run["error_percent"][pattern]["mean"] for run in results.get(preset, [])], 1))
-        rows.append(row)
-    names = list(map(generative_name, presets))
+        pairs = [
+            (error(preset, pattern, "noise" if preset == cnn else "draw"), f"{printed[preset]:.1f}")
+            for preset in presets
+        ]
+        means = [error(preset, pattern, "mean") for preset in generative]
+        rows.append([pattern, *(cell for pair in pairs for cell in pair), *means])
     header = ["missing", *(word for name in names for word in (name, "paper")), *(f"{n}, mean" for n in names[1:])]
     notes = [
         f"{seeds_of(results, presets)} Test error %. The CNN sees uniform noise in the hole; the others impute by "
@@ -186,15 +196,15 @@ BASELINES = {"nearest-images": "10 nearest", "one-gaussian": "one Gaussian"}
 TABLES = {
     table.name: table
     for table in (
-        Table(name="table1", presets=tuple(paper.TABLE_1), lay_out=table_1),
-        Table(name="table3", presets=tuple(map(preset_of, paper.TABLE_3)), lay_out=table_3),
+        Table(name="table1", folder="table1", presets=tuple(paper.TABLE_1), lay_out=table_1),
+        Table(name="table3", folder="table3", presets=tuple(map(preset_of, paper.TABLE_3)), lay_out=table_3),
         Table(
             name="table4",
+            folder=MISSING,
             presets=paper.TABLE_4_PRESETS,
             lay_out=table_4,
-            measured="mse",
             baselines=tuple(BASELINES),
         ),
-        Table(name="table5", presets=paper.TABLE_5_PRESETS, lay_out=table_5, measured="error_percent"),
+        Table(name="table5", folder=MISSING, presets=paper.TABLE_5_PRESETS, lay_out=table_5),
     )
 }
