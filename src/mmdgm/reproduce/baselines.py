@@ -18,6 +18,7 @@ BATCH = 100
 class NearestImages:
     """The mean of the k training images that are nearest in the observed pixels.
 
+    Of 3, 5, 10 and 20, k = 10 has the least error on held-out training images (1,000, four patterns).
     What `sklearn.impute.KNNImputer` gives, whose loop over columns takes hours here: where the training images are
     complete, all columns of a row have the same neighbours.
     """
