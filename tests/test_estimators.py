@@ -196,6 +196,8 @@ def test_images_of_any_size_and_type(on_images):
         on_images.predict(images.reshape(6, 64))
     colour = np.random.default_rng(0).integers(0, 256, (20, 10, 13, 3), np.uint8)
     model = MMVAClassifier(max_epochs=1, random_state=0, z=3, device="cpu").fit(colour, np.arange(20) % 2)
+    with pytest.raises(InputError, match="MMVAClassifier does not generate by class"):
+        model.sample(2, y=0)
     assert model.reconstruct(colour).shape == colour.shape
     assert model.transform(colour).shape == (20, 3)
 

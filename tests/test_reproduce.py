@@ -120,6 +120,7 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     drawn, means = json.loads(printed)
     assert len(drawn["rows"]) == len(means["rows"]) == 3
     assert means["rows"][0][-2:] == ["10 nearest", "one Gaussian"]
+    assert means["notes"] == ["The other imputers know 200 training images."]
     assert all(0 < float(cell) < 1 for row in means["rows"][1:] for cell in row[1:])
     assert (tmp_path / "runs" / "mnist-va" / "seed-0" / "model.safetensors").stat().st_mtime_ns == trained
 

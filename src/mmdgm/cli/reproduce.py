@@ -36,8 +36,7 @@ def reproduce(
     """Train what one of the paper's tables is made of, and lay ours beside the paper's figures.
 
     Each cell is a preset, a run for each seed, and a result.json. What is there in OUT is not done again: an
-    interrupted command goes on when it is given again, and tables share runs. `--out results`, in a clone of the
-    repository, prints the published tables.
+    interrupted command goes on when it is given again, and tables share runs.
 
     Example: `mmdgm reproduce table1 --quick`
     """

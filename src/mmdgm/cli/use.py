@@ -97,7 +97,7 @@ def impute(
         str | None,
         typer.Option(
             help="draw: the last round of the iterative inference, a sample; mean: the posterior mean, the best "
-            "guess in squared error, which takes about ten times as long [default: draw]."
+            "guess in squared error, which takes five to ten times as long [default: draw]."
         ),
     ] = None,
     scale: Annotated[

@@ -144,10 +144,13 @@ class Reproduction:
         with self.console.status(f"{name}: test images with missing pixels"):
             fill = kinds[name](train, device=device)
             masks = {pattern: mask_of(pattern, x.shape) for pattern in TABLE_4}
-            mse = {name: missing_mse(x, fill(x, mask), mask) for name, mask in masks.items()}
-        about = {**self.about(name, 0), "train_rows": len(train)}
-        figures = {pattern: {"mean": {"mse": value}} for pattern, value in mse.items()}
-        return {**about, "missing": figures, "seconds": round(time.monotonic() - began, 2)}
+            figures = {p: {"mean": {"mse": missing_mse(x, fill(x, mask), mask)}} for p, mask in masks.items()}
+        return {
+            **self.about(name, 0),
+            "missing": figures,
+            "seconds": round(time.monotonic() - began, 2),
+            "train_rows": len(train),
+        }
 
     def about(self, cell: str, seed: int) -> dict[str, Any]:
         return {

@@ -145,6 +145,7 @@ def table_4(results: Results) -> list[Sheet]:
         drawn.append([pattern, *(cell for pair in pairs for cell in pair)])
         means.append([pattern, *(mse(cell, pattern, "mean") for cell in (*presets, *BASELINES))])
     counts = seeds_of(results, presets)
+    known = max((run["train_rows"] for cell in BASELINES for run in results.get(cell, [])), default=0)
     return [
         Sheet(
             title="Table 4. Imputation on MNIST by the paper's procedure: one sample after 100 rounds",
@@ -159,7 +160,7 @@ def table_4(results: Results) -> list[Sheet]:
             title="Table 4, continued. The posterior mean on the same masks, beside other imputers",
             header=["missing", *names, *BASELINES.values()],
             rows=means,
-            notes=["The other imputers know the 60,000 training images."],
+            notes=[f"The other imputers know {known:,} training images."] if known else [],
         ),
     ]
 
