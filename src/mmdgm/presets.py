@@ -128,8 +128,11 @@ MNIST_MMVA = Config(
     preset="mnist-mmva",
     data=replace(MNIST, binarised=True),
     model=MMVA,
-    # the authors' weight decay is 0.02 on the objective summed over a batch of 1,000; twice that did well here
-    training=PretrainedTraining(pretrain_epochs=300, epochs=700, batch=200, learning_rate=2e-3, weight_decay=4e-5),
+    # Long, with the authors' batch. On the 50,000/10,000 split (seed 10) 2,000 epochs with batches of 200 and 3,000
+    # with 500 err as much (1.02 to 1.03 % of the validation rows) and take longer
+    training=PretrainedTraining(
+        pretrain_epochs=500, epochs=2500, batch=1000, learning_rate=3e-3, weight_decay=2e-4
+    ),
 )
 CONV_MMVA = MaxMarginVAEConfig(network="conv", features="last", C=1e3, margin=1.0)
 # At 1e-3 without a warm-up the hinge can stay at the margin for ever. With it, 1e-3 was best: bound −101.6, error
@@ -140,18 +143,22 @@ CONV_TRAINING = Training(epochs=600, learning_rate=1e-3, warmup_steps=2400)
 def mnist_conv_mmva(C: float, *, preset: str) -> Config:
     """Conv-MMVA with another weight of the margin; the authors' L2 penalty is relative to it.
 
-    It is 1/120 on ELBO/C − hinge, summed over a batch of 500; here in units of −ELBO + C·hinge of one row.
+    It is 1/120 on ELBO/C − hinge, summed over a batch of 500; here in units of −ELBO + C·hinge of one row. Below
+    C = 10 it stays what it is there.
     """
     return Config(
         preset=preset,
         data=MNIST,
         model=replace(CONV_MMVA, C=C),
-        training=replace(CONV_TRAINING, weight_decay=C / 120 / 500),
+        training=replace(CONV_TRAINING, weight_decay=max(C, 10) / 120 / 500),
     )
 
 
-MNIST_CONV_VA = mnist_conv_mmva(0.0, preset="mnist-conv-va")
 MNIST_CONV_MMVA = mnist_conv_mmva(1e3, preset="mnist-conv-mmva")
+# Dropout costs the bound. Without it 1.06 % and −92.3 on the validation rows (−92.6 without the L2 penalty; 300
+# epochs, 50,000/10,000 split, seed 10); with it the bound is that of C = 1
+MNIST_CONV_VA = mnist_conv_mmva(0.0, preset="mnist-conv-va")
+MNIST_CONV_VA = replace(MNIST_CONV_VA, model=replace(MNIST_CONV_VA.model, dropout=0.0))
 MNIST_CNN = replace(MNIST_CONV_MMVA, preset="mnist-cnn", model=replace(CONV_MMVA, generative_weight=0.0))
 
 # The authors' dropout .5 and rate 3e-4 want their 3,000 epochs. Validation errors of a short schedule (seeds 10 to

@@ -38,7 +38,7 @@ QUICK_ROWS = 500
 # with the preset's, Conv-MMVA still has a hinge of 1 after three epochs
 QUICK: dict[str, dict[str, Any]] = {
     "mnist-va": {"epochs": 10},
-    "mnist-mmva": {"pretrain_epochs": 0, "epochs": 10},
+    "mnist-mmva": {"pretrain_epochs": 0, "epochs": 10, "batch": 200, "learning_rate": 2e-3},
     "conv": {"epochs": 2, "batch": 100, "warmup_steps": 400, "dropout": 0.2},
 }
 
