@@ -128,7 +128,7 @@ MNIST_MMVA = Config(
     preset="mnist-mmva",
     data=replace(MNIST, binarised=True),
     model=MMVA,
-    # Long, with the authors' batch. On the 50,000/10,000 split (seed 10) 2,000 epochs with batches of 200 and 3,000
+    # Long, with the authors' batch. On the 50,000/10,000 split (seed 10) 2,000 epochs with batches of 200 and 3000
     # with 500 err as much (1.02 to 1.03 % of the validation rows) and take longer
     training=PretrainedTraining(
         pretrain_epochs=500, epochs=2500, batch=1000, learning_rate=3e-3, weight_decay=2e-4
