@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types tests bench docs format clean
+.PHONY: demo test lint types tests bench tables docs format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/few_labels.py
@@ -25,6 +25,10 @@ tests: $(VENV)/installed
 # speed on this machine, beside other libraries where they are installed (benchmarks/peers)
 bench: $(VENV)/installed
 	$(BIN)/mmdgm bench
+
+# the paper's tables in README.md and docs/, from the result.json files in results/
+tables: $(VENV)/installed
+	$(BIN)/python results/publish.py
 
 # the documentation as a site, in site/; a warning is an error
 docs: $(VENV)/installed-docs

@@ -131,7 +131,7 @@ def test_the_c_of_table_3_changes_the_margin_and_what_is_relative_to_it():
     configs[1000] = find_preset("mnist-conv-mmva").config
     for C, config in configs.items():
         assert config.model.C == C
-        assert config.training.weight_decay == pytest.approx(max(C, 10) / 60_000)
+        assert config.training.weight_decay == pytest.approx(C / 60_000)
         assert dataclasses.replace(config.model, C=1.0) == configs[1].model
 
 

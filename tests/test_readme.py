@@ -2,12 +2,14 @@
 
 import json
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import numpy as np
 
 from mmdgm import datasets
+from mmdgm.presets import config_to_json, find_preset
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -40,7 +42,7 @@ def test_readme_runs(tmp_path, monkeypatch, mmdgm):
 
 def test_readme_figures_are_those_of_the_result_files():
     rows = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \| (−[\d.]+) \| (\d+) \|", README, flags=re.MULTILINE)
-    assert len(rows) == 4
+    assert len(rows) == 2
     for cell, error, bound, seeds in rows:
         files = (ROOT / "results" / "mnist" / cell).glob("seed-*/result.json")
         results = [json.loads(file.read_text()) for file in files]
@@ -50,6 +52,34 @@ def test_readme_figures_are_those_of_the_result_files():
         assert error.strip() == f"{np.mean(errors):.2f}{spread}"
         assert bound == f"{np.mean([result['elbo'] for result in results]):.1f}".replace("-", "−")
         assert int(seeds) == len(results)
+
+
+def test_the_paper_s_tables_are_those_of_the_result_files():
+    publish = runpy.run_path(str(ROOT / "results" / "publish.py"))
+    tables = publish["published"]()
+    for page in publish["PAGES"]:
+        text = page.read_text()
+        assert all(table in text for table in tables.values()), "run `make tables`"
+        assert publish["filled"](text, tables) == text
+
+
+def test_published_runs_are_those_of_the_presets():
+    files = sorted((ROOT / "results").glob("table[13]/*/seed-*/result.json"))
+    assert len({file.parts[-3] for file in files}) == 8  # two of Table 1, four of Table 3, two of both
+    for file in files:
+        result = json.loads(file.read_text())
+        config = config_to_json(find_preset(file.parts[-3]).config)
+        config["training"]["checkpoint_seconds"] = result["config"]["training"]["checkpoint_seconds"]
+        assert result["config"] == config
+        assert (result["status"], f"seed-{result['seed']}") == ("done", file.parts[-2])
+    measured = sorted((ROOT / "results" / "table4-5").glob("mnist-*/seed-*/result.json"))
+    assert len(measured) == 15
+    for file in measured:
+        result = json.loads(file.read_text())
+        assert result["trained"]["config"]["preset"] == file.parts[-3]
+        trained = ROOT / "results" / "table1" / file.parts[-3] / file.parts[-2] / "result.json"
+        if trained.exists():
+            assert result["trained"]["elbo"] == json.loads(trained.read_text())["elbo"]
 
 
 def test_readme_figures_of_svhn_and_norb_are_those_of_the_result_files():

@@ -202,7 +202,7 @@ class Bench:
         """Images a second of the models' own training steps, and the share of the ceiling that they reach."""
         s = self.sizes
         runs: dict[str, tuple[str, dict[str, Any]]] = {
-            "mmva": ("mnist-mmva", {}),
+            "mmva": ("mnist-mmva", {"batch": 200}),
             "conv-mmva": ("mnist-conv-mmva", {"batch": s.conv_batch}),
             "conv-mmcva": ("mnist-mmcva-100", {"batch": s.labeled, "unlabeled_batch": s.unlabeled}),
         }

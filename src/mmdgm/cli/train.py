@@ -132,7 +132,7 @@ def train(
 ) -> None:
     """Train a preset, or a model of your own data, and leave model, figures and result.json in a run folder.
 
-    Example: `mmdgm train mnist-mmva --run-dir runs/mmva --set epochs=10 --set pretrain_epochs=0`
+    Example: `mmdgm train mnist-mmva --run-dir runs/mmva --set epochs=10 --set pretrain_epochs=0 --set batch=200`
 
     Example: `mmdgm train --data table.csv --target species --run-dir runs/species`
     """

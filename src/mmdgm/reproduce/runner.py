@@ -29,7 +29,7 @@ from mmdgm.presets import Config, find_preset
 from mmdgm.reproduce.baselines import NearestImages, OneGaussian
 from mmdgm.reproduce.paper import TABLE_4
 from mmdgm.reproduce.patterns import mask_of, missing_pixels, unit_images
-from mmdgm.reproduce.tables import MISSING, Sheet, Table
+from mmdgm.reproduce.tables import MISSING, Sheet, Table, markdown
 from mmdgm.runs import RunFolder, load_run
 from mmdgm.settings import replace_settings
 
@@ -60,14 +60,6 @@ class Reproduction:
     def result_file(self, folder: str, cell: str, seed: int) -> Path:
         return self.out / folder / cell / f"seed-{seed}" / "result.json"
 
-    def results(self, table: Table) -> dict[str, list[dict[str, Any]]]:
-        """Of each cell the results that are there, by seed."""
-        found = {}
-        for cell in (*table.presets, *table.baselines):
-            files = sorted((self.out / table.folder / cell).glob("seed-*/result.json"), key=seed_of)
-            found[cell] = [read_json(file) for file in files]
-        return found
-
     # --- work ------------------------------------------------------------------------------------------------
 
     def make(self, table: Table) -> list[Sheet]:
@@ -84,8 +76,8 @@ class Reproduction:
             file = self.result_file(table.folder, name, 0)
             if not file.exists():
                 write_json(file, self.measure_baseline(name))
-        sheets = table.lay_out(self.results(table))
-        write_whole(self.out / f"{table.name}.md", "\n".join(sheet.markdown() for sheet in sheets).encode())
+        sheets = table.lay_out(read_results(self.out, table))
+        write_whole(self.out / f"{table.name}.md", markdown(sheets).encode())
         return sheets
 
     def train(self, preset: str, seeds: list[int]) -> None:
@@ -171,6 +163,15 @@ class Reproduction:
 
     def dataset(self) -> Dataset:
         return datasets.load("mnist", self.data_dir)
+
+
+def read_results(out: Path, table: Table) -> dict[str, list[dict[str, Any]]]:
+    """Of each cell the results that are there, by seed."""
+    found = {}
+    for cell in (*table.presets, *table.baselines):
+        files = sorted((out / table.folder / cell).glob("seed-*/result.json"), key=seed_of)
+        found[cell] = [read_json(file) for file in files]
+    return found
 
 
 def seed_of(file: Path) -> int:

@@ -45,6 +45,11 @@ class Table:
     baselines: tuple[str, ...] = ()
 
 
+def markdown(sheets: Sequence[Sheet]) -> str:
+    """Sheets one after the other."""
+    return "\n".join(sheet.markdown() for sheet in sheets)
+
+
 def spread(values: Sequence[float], digits: int) -> str:
     """Mean ± standard deviation over seeds."""
     if not values:

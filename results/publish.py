@@ -1,0 +1,32 @@
+"""Lay the paper's tables out from the result.json files here, and put them into the pages that show them.
+
+A page shows a table between `<!-- table1 -->` and `<!-- /table1 -->`. `make tables` runs this.
+"""
+
+import re
+from pathlib import Path
+
+from mmdgm.persistence import write_whole
+from mmdgm.reproduce.runner import read_results
+from mmdgm.reproduce.tables import TABLES, markdown
+
+RESULTS = Path(__file__).parent
+PAGES = (RESULTS.parent / "README.md", RESULTS.parent / "docs" / "reproduction.md")
+
+
+def published() -> dict[str, str]:
+    """The tables as markdown, by name."""
+    return {name: markdown(table.lay_out(read_results(RESULTS, table))) for name, table in TABLES.items()}
+
+
+def filled(page: str, tables: dict[str, str]) -> str:
+    """The page with what stands between its marks replaced."""
+    for name, text in tables.items():
+        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
+        page = re.sub(pattern, rf"\1\n{text}\n\2", page, flags=re.DOTALL)
+    return page
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        write_whole(page, filled(page.read_text(), published()).encode())
