@@ -280,7 +280,7 @@ TABLE_3 = {
 PRESETS = (
     Preset(config=DIGITS_MMCVA_50, model_name="Conv-MMCVA", cell="the demo", time="–; 40 s"),
     Preset(config=MNIST_VA, model_name="VA+Pegasos", cell="Tables 1, 4", paper="1.04 %", time="1 min; 1 h"),
-    Preset(config=MNIST_MMVA, model_name="MMVA", cell="Tables 1, 4", paper="0.90 %", time="2 min; 70 min"),
+    Preset(config=MNIST_MMVA, model_name="MMVA", cell="Tables 1, 4", paper="0.90 %", time="2 min; 4 h"),
     Preset(
         config=MNIST_CONV_VA,
         model_name="Conv-VA+Pegasos",

@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from mmdgm.errors import InputError
+from mmdgm.imputation import METHODS
+
 # tables in a pipe or a file need not fit a window
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 LARGEST_SEED = 2**32 - 1
@@ -30,6 +33,13 @@ def print_json(value: Any) -> None:
 def number(value: float | None) -> str:
     """A figure in a table."""
     return "–" if value is None else f"{value:.2f}"
+
+
+def check_method(method: str) -> str:
+    """A way to impute that there is."""
+    if method not in METHODS:
+        raise InputError(f"--method {method}: use {' or '.join(METHODS)}")
+    return method
 
 
 def report_files(files: list[Path], as_json: bool, **more: Any) -> None:

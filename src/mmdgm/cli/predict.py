@@ -2,7 +2,9 @@
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,19 +15,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from mmdgm import runs
-from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files
+from mmdgm.cli.common import Device, Json, Run, Seed, check_method, err, out, report_files
 from mmdgm.cli.own import read_own_rows, refuse
 from mmdgm.corruption import Mask
 from mmdgm.errors import InputError
 from mmdgm.evaluation import predict_scores
 from mmdgm.imputation import impute
-from mmdgm.models import VAE
 from mmdgm.own_data import read_values
 from mmdgm.own_images import files_in, read_images
 from mmdgm.own_runs import OwnRun, load_own
 from mmdgm.persistence import write_whole
 from mmdgm.prepared import seen
 
+Fill = Callable[[NDArray[Any], Mask], NDArray[Any]]
 ARRAYS = (".npz", ".npy")  # read_values says how an npz file is made of the latter
 
 
@@ -58,8 +60,16 @@ def predict(
             metavar="INPUT", help="An npz file with an array x, image files, or a folder of them; or a CSV file."
         ),
     ],
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="How missing values are imputed. mean: by their posterior mean; draw: by a sample, in a fifth "
+            "of the time, with more errors [default: mean]."
+        ),
+    ] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds of the iterative inference of missing values [default: 100].")
+        int | None,
+        typer.Option(min=1, help="With --method draw: rounds of the iterative inference [default: 100]."),
     ] = None,
     scale: Annotated[
         float | None,
@@ -87,13 +97,17 @@ def predict(
     Example: `mmdgm predict runs/demo/seed-0 scans/ --out digits.csv`
     """
     if (own := load_own(run, device=device)) is not None:
-        refuse({"--rounds": rounds, "--scale": scale, "--seed": seed}, f"is for runs of presets; {run} is none")
+        theirs = {"--method": method, "--rounds": rounds, "--scale": scale, "--seed": seed}
+        refuse(theirs, f"is for runs of presets; {run} is none")
         file = csv_file(inputs, to)
         classified = classify_own(own, inputs)
     else:
+        if check_method(method or "mean") != "draw":
+            refuse({"--rounds": rounds}, "is for --method draw")
         trained = runs.load_classifier(run, device=device)
         file = csv_file(inputs, to)
-        classified = classify(trained, read_rows(inputs, trained, scale), rounds or 100, seed)
+        fill = partial(impute, trained.model, method=method or "mean", rounds=rounds or 100, seed=seed)
+        classified = classify(trained, read_rows(inputs, trained, scale), fill)
     predictions = classified.scores.argmax(1)
     write_whole(file, csv_content(classified, predictions))
     counts = {name: int((predictions == k).sum()) for k, name in enumerate(classified.class_names)}
@@ -115,11 +129,15 @@ def predict(
     out.print(table)
 
 
-def classify(trained: runs.TrainedRun, rows: Rows, rounds: int, seed: int) -> Classified:
-    """A preset's model on images."""
+def classify(trained: runs.TrainedRun, rows: Rows, fill: Fill) -> Classified:
+    """A preset's model on images; complete ones take no part in filling."""
     missing = np.isnan(rows.unit)
     unit = seen(rows.unit, trained.config.data.preprocessing)
-    scores = predict_scores(trained.model, fill(trained.model, unit, missing, rounds, seed), scale=1)
+    holed = missing.any(axis=(1, 2, 3))
+    if holed.any():
+        unit = unit.copy()
+        unit[holed] = fill(unit[holed], missing[holed])
+    scores = predict_scores(trained.model, unit, scale=1)
     return Classified(
         names=rows.names,
         scores=scores,
@@ -190,16 +208,6 @@ def read_image_rows(inputs: list[Path], trained: runs.TrainedRun) -> Rows:
         raise InputError(f"{inputs[0]}: no image is left of {len(files)}; give files that open in an image viewer")
     names = [path.name if folder else str(path) for path in images.paths]
     return Rows(names=names, unit=images.unit, skipped=len(images.broken))
-
-
-def fill(model: VAE, x: NDArray[Any], missing: Mask, rounds: int, seed: int) -> NDArray[Any]:
-    """The images with their missing values imputed; complete ones take no part in it."""
-    holed = missing.any(axis=(1, 2, 3))
-    if not holed.any():
-        return x
-    filled = x.copy()
-    filled[holed] = impute(model, x[holed], missing[holed], rounds=rounds, seed=seed)
-    return filled
 
 
 def csv_content(classified: Classified, predictions: NDArray[Any]) -> bytes:

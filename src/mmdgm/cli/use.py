@@ -8,10 +8,21 @@ import typer
 from numpy.typing import NDArray
 
 from mmdgm import plots, runs
-from mmdgm.cli.common import DataDir, Device, Json, Run, Seed, err, number, out, print_json, report_files
+from mmdgm.cli.common import (
+    DataDir,
+    Device,
+    Json,
+    Run,
+    Seed,
+    check_method,
+    err,
+    number,
+    out,
+    print_json,
+    report_files,
+)
 from mmdgm.cli.own import read_own_rows, refuse
 from mmdgm.errors import InputError
-from mmdgm.imputation import METHODS
 from mmdgm.imputation import impute as impute_values
 from mmdgm.own_data import read_values, save_arrays
 from mmdgm.own_runs import OwnRun, is_own, load_own
@@ -124,8 +135,7 @@ def impute(
         refuse(theirs, f"is for runs of presets; {run} is none")
         impute_own(own, data, rounds=rounds, to=to, as_json=as_json)
         return
-    if method not in (None, *METHODS):
-        raise InputError(f"--method {method}: use {' or '.join(METHODS)}")
+    method = check_method(method or "draw")
     trained = runs.load_run(run, device=device)
     values = read_values(data, trained.shape, trained.scale if scale is None else scale)
     png, npz = picture_and_arrays(to or data.with_name(f"{data.stem}-imputed"))
@@ -135,7 +145,7 @@ def impute(
     if not missing.any():
         err.print(f"{data}: nothing is missing (NaN marks what is)", markup=False, highlight=False)
     unit = seen(values.unit, trained.config.data.preprocessing)
-    filled = impute_values(trained.model, unit, missing, rounds=rounds, seed=seed, method=method or "draw")
+    filled = impute_values(trained.model, unit, missing, rounds=rounds, seed=seed, method=method)
     save_arrays(npz, {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
     plots.save_grid(png, before_after(values.unit, filled if missing.any() else values.unit))
     report_files([png, npz], as_json, filled_values=int(missing.sum()))
