@@ -11,7 +11,7 @@ from mmdgm.errors import InputError
 from mmdgm.imputation import impute
 from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
 from mmdgm.networks import Encoder, Encoding
-from mmdgm.posterior import posterior_mean, prior_mean
+from mmdgm.posterior import STARTS, count_starts, labels_of_starts, posterior_mean, prior_mean
 
 WIDTH, NOISE = 6, 0.5
 
@@ -43,11 +43,6 @@ class LinearGaussian(VAE):
         return Normal(self.decoder(z, labels), NOISE)
 
 
-class Labeled(LinearGaussian):
-    def labels(self, x):
-        return torch.nn.functional.one_hot((x[:, 0, 0, -1] < 0).long(), 2).float()  # by the last entry, a guess
-
-
 @pytest.fixture(name="linear")
 def make_linear():
     torch.manual_seed(0)
@@ -77,19 +72,44 @@ def test_of_a_linear_gaussian_model_it_is_the_conditional_mean(linear):
     assert model.decoder.w.grad is None
 
 
-def test_a_guess_of_the_wrong_class_has_no_weight(linear):
+def test_the_wrong_class_has_no_weight(linear):
     w, b, _, x = linear
     hole = torch.arange(WIDTH) == WIDTH - 1
     x = x + 3  # all of class 0
-    model = Labeled(NoIdea(), Linear(w / 10, b))
-    guesses = torch.stack([torch.where(hole, value, x) for value in (9.0, -9.0)])
-    guesses = guesses.reshape(2, len(x), 1, 1, WIDTH)
+    model = LinearGaussian(NoIdea(), Linear(w / 10, b))
+    guesses = torch.where(hole, 0.0, x).expand(2, len(x), WIDTH).reshape(2, len(x), 1, 1, WIDTH)
     missing = hole.expand(len(x), WIDTH).reshape(len(x), 1, 1, WIDTH)
-    assert model.labels(guesses[0]).argmax(1).eq(0).all()
-    assert model.labels(guesses[1]).argmax(1).eq(1).all()
+    labels = torch.eye(2).repeat_interleave(len(x), dim=0)
     with torch.no_grad():
-        found = posterior_mean(model, guesses, missing).reshape(-1, WIDTH)[:, hole]
+        found = posterior_mean(model, guesses, missing, labels).reshape(-1, WIDTH)[:, hole]
     assert (found - (b[hole] + 3)).abs().max() < 1  # class 1 would be 3 lower
+
+
+def test_classes_are_weighed_as_by_bayes(linear):
+    """Without a code that matters, p(y | observed) ∝ p(observed | y) has a closed form."""
+    _, b, _, _ = linear
+    hole = torch.arange(WIDTH) == WIDTH - 1
+    model = LinearGaussian(NoIdea(), Linear(torch.zeros(WIDTH, 2), b))
+    x = (b + torch.linspace(1.4, 1.6, 9)[:, None]).expand(9, WIDTH)  # half way between the classes
+    to_class = [Normal(b + shift, NOISE).log_prob(x)[:, ~hole].sum(1) for shift in (3, 0)]
+    of_class_0 = torch.stack(to_class).softmax(0)[0]
+    assert of_class_0.min() < 0.1
+    assert of_class_0.max() > 0.9
+    missing = hole.expand(9, WIDTH).reshape(9, 1, 1, WIDTH)
+    guesses = x.expand(2, 9, WIDTH).reshape(2, 9, 1, 1, WIDTH)
+    with torch.no_grad():
+        found = posterior_mean(model, guesses, missing, torch.eye(2).repeat_interleave(9, dim=0))
+    torch.testing.assert_close(found.reshape(9, WIDTH)[:, -1], b[-1] + 3 * of_class_0)
+
+
+def test_a_conditional_model_is_asked_about_every_class():
+    model = MaxMarginConditionalVAEConfig(z=3).build((1, 8, 8), n_classes=4, n_rows=10)
+    labels = labels_of_starts(model, 2)
+    assert labels.argmax(1).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert count_starts(model) == 4
+    plain = VAEConfig(hidden=(8,), z=3).build((1, 8, 8), n_classes=0, n_rows=1)
+    assert labels_of_starts(plain, 2) is None
+    assert count_starts(plain) == STARTS
 
 
 @pytest.mark.parametrize("config", [VAEConfig(hidden=(8,), z=3), MaxMarginConditionalVAEConfig(z=3)])

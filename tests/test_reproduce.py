@@ -8,7 +8,7 @@ import pytest
 from sklearn.covariance import LedoitWolf
 from sklearn.impute import KNNImputer
 
-from mmdgm import datasets, frozen, imputation
+from mmdgm import datasets, frozen, posterior
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.datasets import Dataset
 from mmdgm.reproduce import paper, runner
@@ -92,7 +92,7 @@ def make_small_mnist(monkeypatch):
     for name, changes in QUICK.items():
         monkeypatch.setitem(QUICK, name, {**changes, "epochs": 2})
     monkeypatch.setattr(runner, "QUICK_ROWS", 20)
-    monkeypatch.setattr(imputation, "STARTS", 1)
+    monkeypatch.setattr(posterior, "STARTS", 1)
     monkeypatch.setattr(frozen, "fit_linear_svm", partial(frozen.fit_linear_svm, steps=100))
     for pattern in ("Rand-Drop 0.2", "Rand-Drop 0.4", "Rand-Drop 0.6", "Rect 6", "Rect 8", "Rect 10"):
         for table in (paper.TABLE_4, paper.TABLE_5):

@@ -13,10 +13,10 @@ from mmdgm.devices import capture
 from mmdgm.errors import InputError, one_line
 from mmdgm.evaluation import BATCH, inference
 from mmdgm.models import VAE
-from mmdgm.posterior import posterior_mean, prior_mean
+from mmdgm.posterior import count_starts, labels_of_starts, posterior_mean, prior_mean
 
 METHODS = ("draw", "mean")
-STARTS, FIRST_ROUNDS = 4, 20  # of the posterior mean
+FIRST_ROUNDS, AT_ONCE = 20, 4 * BATCH  # of the posterior mean; rows times starts on a GPU
 Values = NDArray[np.float32]
 logger = logging.getLogger("mmdgm")
 
@@ -69,18 +69,20 @@ def _fill_with_draws(model: VAE, x: Values, missing: Mask, *, rounds: int, seed:
 
 def _fill_with_means(model: VAE, x: Values, missing: Mask, *, seed: int) -> None:
     holed = np.flatnonzero(missing.any(axis=(1, 2, 3)))
+    starts = count_starts(model)
     with inference(model, seed=seed) as device:
-        size = BATCH if device.type == "cuda" else BATCH // STARTS
+        size = max(1, (AT_ONCE if device.type == "cuda" else BATCH) // starts)
         for start in range(0, len(holed), size):
             rows = holed[start : start + size]
             hole = torch.from_numpy(missing[rows]).to(device)
+            labels = labels_of_starts(model, len(rows))
             observed = torch.where(hole, prior_mean(model), torch.from_numpy(x[rows]).to(device))
-            guesses = observed.expand(STARTS, *observed.shape).flatten(0, 1)
-            holes = hole.expand(STARTS, *hole.shape).flatten(0, 1)
+            guesses = observed.expand(starts, *observed.shape).flatten(0, 1)
+            holes = hole.expand(starts, *hole.shape).flatten(0, 1)
             for _ in range(FIRST_ROUNDS):
-                guesses = torch.where(holes, model.reconstruct(guesses), guesses)
-            guesses = guesses.reshape(STARTS, *observed.shape)
-            x[rows] = posterior_mean(model, guesses, hole).cpu().numpy()
+                guesses = torch.where(holes, model.reconstruct(guesses, labels=labels), guesses)
+            guesses = guesses.reshape(starts, *observed.shape)
+            x[rows] = posterior_mean(model, guesses, hole, labels).cpu().numpy()
 
 
 class _RoundsOfABatch:

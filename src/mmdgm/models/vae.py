@@ -157,9 +157,12 @@ class VAE(nn.Module):
         return total - math.log(draws)
 
     @torch.no_grad()
-    def reconstruct(self, x: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The decoder's mean at one draw of z ~ q(z|x), from standard normal `noise` `(rows, z)` where given."""
-        labels = self.labels(x)
+    def reconstruct(self, x: Tensor, *, labels: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        """The decoder's mean at one draw of z ~ q(z|x), from standard normal `noise` `(rows, z)` where given.
+
+        `labels`: instead of the model's own.
+        """
+        labels = self.labels(x) if labels is None else labels
         return self.decode(draw(self.encoder(x, labels), noise), labels).mean
 
     @torch.no_grad()
