@@ -3,7 +3,6 @@
 A page shows a table between `<!-- table1 -->` and `<!-- /table1 -->`. `make tables` runs this.
 """
 
-import re
 from pathlib import Path
 
 from mmdgm.persistence import write_whole
@@ -22,11 +21,15 @@ def published() -> dict[str, str]:
 def filled(page: str, tables: dict[str, str]) -> str:
     """The page with what stands between its marks replaced."""
     for name, text in tables.items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
-        page = re.sub(pattern, rf"\1\n{text}\n\2", page, flags=re.DOTALL)
+        before, begin, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not end:
+            raise ValueError(f"the page has no marks {begin.strip()} and <!-- /{name} -->")
+        page = f"{before}{begin}\n{text}\n{end}{after}"
     return page
 
 
 if __name__ == "__main__":
+    tables = published()
     for page in PAGES:
-        write_whole(page, filled(page.read_text(), published()).encode())
+        write_whole(page, filled(page.read_text("utf-8"), tables).encode())

@@ -11,11 +11,13 @@ from sklearn.impute import KNNImputer
 from mmdgm import datasets, frozen, posterior
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.datasets import Dataset
+from mmdgm.persistence import write_json
+from mmdgm.presets import config_to_json, find_preset
 from mmdgm.reproduce import paper, runner
-from mmdgm.reproduce.baselines import NearestImages, OneGaussian
+from mmdgm.reproduce.baselines import IMPUTERS, NearestImages, OneGaussian
 from mmdgm.reproduce.patterns import mask_of
 from mmdgm.reproduce.runner import QUICK
-from mmdgm.reproduce.tables import TABLES, preset_of, spread
+from mmdgm.reproduce.tables import BASELINES, TABLES, preset_of, spread
 
 RNG = np.random.default_rng(0)
 TRAIN = RNG.random((50, 1, 4, 4), dtype=np.float32)
@@ -50,11 +52,22 @@ def test_patterns_go_by_their_names():
     assert np.array_equal(drop, mask_of("Rand-Drop 0.8", (100, 1, 28, 28)))
 
 
-def test_the_paper_s_figures_are_complete():
-    assert len(paper.TABLE_4) == 8
-    assert all(len(row) == 4 for row in paper.TABLE_4.values())
-    assert len(paper.TABLE_5) == 4
-    assert [preset_of(C) for C in paper.TABLE_3][-1] == "mnist-conv-mmva-C10000"
+def test_the_paper_s_figures_are_those_that_presets_are_listed_with():
+    for name, error in paper.TABLE_1.items():
+        assert find_preset(name).paper.startswith(f"{error:.2f} %")
+    for C, (error, bound) in paper.TABLE_3.items():
+        assert find_preset(preset_of(C)).paper == f"{error:.2f} %, bound {bound:.2f}".replace("-", "−")
+
+
+def test_a_row_of_each_table_is_the_paper_s():
+    assert list(paper.TABLE_4["Rect 12"].values()) == [0.1450, 0.1342, 0.1299, 0.1090]
+    assert list(paper.TABLE_4["Rand-Drop 0.2"].values()) == [0.0109, 0.0110, 0.0111, 0.0147]
+    assert list(paper.TABLE_5["Rect 12"].values()) == [47.2, 18.3, 15.9]
+    assert paper.TABLE_1_QUOTED["DSN (Lee et al. 2015)"] == 0.39
+
+
+def test_other_imputers_go_by_one_name():
+    assert IMPUTERS.keys() == BASELINES.keys()
 
 
 def test_spread():
@@ -136,6 +149,27 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     accuracy = json.loads((tmp_path / "figures-mnist" / "tsne.json").read_text())["accuracy"]
     assert set(accuracy) == {"VA", "MMVA"}
     assert all(0 < value <= 1 for kinds in accuracy.values() for value in kinds.values())
+
+
+@pytest.mark.usefixtures("small_mnist")
+def test_what_was_made_with_other_settings_is_refused(mmdgm, tmp_path):
+    where = ("--out", tmp_path, "--device", "cpu")
+    config = config_to_json(find_preset("mnist-va").config)
+    config["training"]["epochs"] = 7
+    config["training"]["checkpoint_seconds"] = 5.0  # of no consequence
+    result = {"status": "done", "seed": 1, "config": config, "error_percent": 1.0, "steps": 9}
+    for name in ("table1", "table4"):
+        file = tmp_path / TABLES[name].folder / "mnist-va" / "seed-1" / "result.json"
+        write_json(file, result if name == "table1" else {"trained": result})
+        code, _, err = mmdgm("reproduce", name, *where)
+        assert code == 2
+        assert "made with epochs=7, not 1000; choose another --out" in " ".join(err.split())
+        file.unlink()
+    assert mmdgm("reproduce", "figures-mnist", "--quick", *where)[0] == 0
+    for what in ("table1", "figures-mnist"):
+        code, _, err = mmdgm("reproduce", what, *where)
+        assert code == 2
+        assert "epochs=2, not 1000" in " ".join(err.split())
 
 
 def test_what_is_unknown_is_refused(mmdgm, tmp_path):

@@ -1,6 +1,5 @@
 """From a config to trained runs: load, split, build, train, evaluate, leave the results."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -118,14 +117,18 @@ def _check_folder(config: Config, seed: int, folder: RunFolder, resume: bool) ->
         raise InputError(
             f"{folder.path} holds a run of seed {saved['seed']}, not {seed}; use --seed {saved['seed']}"
         )
-    now = json.loads(json.dumps(config_to_json(config)))
+    for key, before, now in differing_settings(saved["config"], config):
+        raise InputError(f"{folder.path} holds a run with {key}={before}, not {now}; resume it as it was")
+
+
+def differing_settings(saved: dict[str, Any], config: Config) -> Iterator[tuple[str, Any, Any]]:
+    """The settings (key, saved, now) in which a saved config, as `config_to_json` makes it, is another one."""
+    now = config_to_json(config)
     for part in ("data", "model", "training"):
+        before = saved.get(part, {})
         for key, value in now[part].items():
-            before = saved["config"][part].get(key)
-            if before != value:
-                raise InputError(
-                    f"{folder.path} holds a run with {key}={before}, not {value}; resume it as it was"
-                )
+            if before.get(key) != value:
+                yield key, before.get(key), value
 
 
 def _train_run(

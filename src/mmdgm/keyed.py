@@ -45,9 +45,8 @@ def impute_rows(
 ) -> Values:
     """Rows `(rows, channels, height, width)` with their NaN replaced; `fill` is what these start from.
 
-    Rounds are those of `imputation`. The decoder's means are averaged over the second half of them, which
-    estimates the posterior mean, the best guess in squared error; `mean=False` takes the last round's alone, one
-    draw.
+    Rounds are those of `imputation`. The decoder's means are averaged over the second half of them, an estimate of
+    the posterior mean; `mean=False` takes the last round's alone, one draw.
     """
     missing = np.isnan(x)
     filled = np.where(missing, fill, x)

@@ -35,11 +35,13 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def check_method(method: str) -> str:
-    """A way to impute that there is."""
+def way_to_impute(method: str, rounds: int | None) -> dict[str, Any]:
+    """--method and --rounds as arguments of `impute`."""
     if method not in METHODS:
         raise InputError(f"--method {method}: use {' or '.join(METHODS)}")
-    return method
+    if rounds is not None and method != "draw":
+        raise InputError("--rounds is for --method draw")
+    return {"method": method, "rounds": rounds or 100}
 
 
 def report_files(files: list[Path], as_json: bool, **more: Any) -> None:

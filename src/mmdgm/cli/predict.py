@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mmdgm import runs
-from mmdgm.cli.common import Device, Json, Run, Seed, check_method, err, out, report_files
+from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files, way_to_impute
 from mmdgm.cli.own import read_own_rows, refuse
 from mmdgm.corruption import Mask
 from mmdgm.errors import InputError
@@ -63,8 +63,8 @@ def predict(
     method: Annotated[
         str | None,
         typer.Option(
-            help="How missing values are imputed. mean: by their posterior mean; draw: by a sample, in a fifth "
-            "of the time, with more errors [default: mean]."
+            help="How missing values are imputed. mean: by their posterior mean; draw: by a sample, in about a "
+            "fifth of the time [default: mean]."
         ),
     ] = None,
     rounds: Annotated[
@@ -102,11 +102,10 @@ def predict(
         file = csv_file(inputs, to)
         classified = classify_own(own, inputs)
     else:
-        if check_method(method or "mean") != "draw":
-            refuse({"--rounds": rounds}, "is for --method draw")
+        way = way_to_impute(method or "mean", rounds)
         trained = runs.load_classifier(run, device=device)
         file = csv_file(inputs, to)
-        fill = partial(impute, trained.model, method=method or "mean", rounds=rounds or 100, seed=seed)
+        fill = partial(impute, trained.model, seed=seed, **way)
         classified = classify(trained, read_rows(inputs, trained, scale), fill)
     predictions = classified.scores.argmax(1)
     write_whole(file, csv_content(classified, predictions))

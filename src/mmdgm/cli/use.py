@@ -14,12 +14,12 @@ from mmdgm.cli.common import (
     Json,
     Run,
     Seed,
-    check_method,
     err,
     number,
     out,
     print_json,
     report_files,
+    way_to_impute,
 )
 from mmdgm.cli.own import read_own_rows, refuse
 from mmdgm.errors import InputError
@@ -103,12 +103,15 @@ def impute(
             help="npz file with an array x in which NaN is missing; or a CSV file with empty cells.",
         ),
     ],
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference.")] = 100,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --method draw: rounds of the iterative inference [default: 100]."),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
             help="draw: the last round of the iterative inference, a sample; mean: the posterior mean, the best "
-            "guess in squared error, which takes five to ten times as long [default: draw]."
+            "guess in squared error, which takes about five times as long [default: draw]."
         ),
     ] = None,
     scale: Annotated[
@@ -133,9 +136,9 @@ def impute(
     if (own := load_own(run, device=device)) is not None:
         theirs = {"--scale": scale, "--seed": seed, "--method": method}
         refuse(theirs, f"is for runs of presets; {run} is none")
-        impute_own(own, data, rounds=rounds, to=to, as_json=as_json)
+        impute_own(own, data, rounds=rounds or 100, to=to, as_json=as_json)
         return
-    method = check_method(method or "draw")
+    way = way_to_impute(method or "draw", rounds)
     trained = runs.load_run(run, device=device)
     values = read_values(data, trained.shape, trained.scale if scale is None else scale)
     png, npz = picture_and_arrays(to or data.with_name(f"{data.stem}-imputed"))
@@ -145,7 +148,7 @@ def impute(
     if not missing.any():
         err.print(f"{data}: nothing is missing (NaN marks what is)", markup=False, highlight=False)
     unit = seen(values.unit, trained.config.data.preprocessing)
-    filled = impute_values(trained.model, unit, missing, rounds=rounds, seed=seed, method=method)
+    filled = impute_values(trained.model, unit, missing, seed=seed, **way)
     save_arrays(npz, {"x": values.restore(filled), "missing": missing.reshape(values.original.shape)})
     plots.save_grid(png, before_after(values.unit, filled if missing.any() else values.unit))
     report_files([png, npz], as_json, filled_values=int(missing.sum()))

@@ -77,3 +77,9 @@ def _solve(systems: Tensor, rows: Tensor) -> Tensor:
     if len(systems) == 1:
         return torch.cholesky_solve(rows.T, factor[0]).T
     return torch.cholesky_solve(rows[:, :, None], factor)[:, :, 0]
+
+
+IMPUTERS: dict[str, type[NearestImages] | type[OneGaussian]] = {
+    "nearest-images": NearestImages,
+    "one-gaussian": OneGaussian,
+}

@@ -8,7 +8,6 @@ What is there is not done again: an interrupted command goes on when it is given
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,19 @@ import numpy as np
 from rich.console import Console
 
 from mmdgm import datasets
-from mmdgm.corruption import Mask
 from mmdgm.datasets import Dataset
 from mmdgm.devices import pick_device
 from mmdgm.environment import device_name, git_commit, versions
 from mmdgm.errors import InputError
-from mmdgm.experiments import train_runs
+from mmdgm.experiments import differing_settings, train_runs
 from mmdgm.imputation import missing_mse
 from mmdgm.persistence import read_json, write_json, write_whole
 from mmdgm.presets import Config, find_preset
-from mmdgm.reproduce.baselines import NearestImages, OneGaussian
+from mmdgm.reproduce.baselines import IMPUTERS
 from mmdgm.reproduce.paper import TABLE_4
 from mmdgm.reproduce.patterns import mask_of, missing_pixels, unit_images
 from mmdgm.reproduce.tables import MISSING, Sheet, Table, markdown
-from mmdgm.runs import RunFolder, load_run
+from mmdgm.runs import RunFolder, load_run, read_run_config
 from mmdgm.settings import replace_settings
 
 QUICK_ROWS = 500
@@ -38,7 +36,8 @@ QUICK_ROWS = 500
 # with the preset's, Conv-MMVA still has a hinge of 1 after three epochs
 QUICK: dict[str, dict[str, Any]] = {
     "mnist-va": {"epochs": 10},
-    "mnist-mmva": {"pretrain_epochs": 0, "epochs": 10, "batch": 200, "learning_rate": 2e-3},
+    "mnist-mmva": {"pretrain_epochs": 0, "epochs": 10, "batch": 200},
+    "mnist-conv-va": {"epochs": 2, "batch": 100, "warmup_steps": 400},
     "conv": {"epochs": 2, "batch": 100, "warmup_steps": 400, "dropout": 0.2},
 }
 
@@ -64,6 +63,7 @@ class Reproduction:
 
     def make(self, table: Table) -> list[Sheet]:
         """The table, after what it lacks has been trained and measured."""
+        self.check_results(table)
         for preset in table.presets:
             lacking = [s for s in range(self.seeds) if not self.result_file(table.folder, preset, s).exists()]
             self.train(preset, lacking)
@@ -83,10 +83,12 @@ class Reproduction:
     def train(self, preset: str, seeds: list[int]) -> None:
         """Train these runs of a preset, or go on with them."""
         pairs = [(seed, self.run_folder(preset, seed)) for seed in seeds]
+        begun = [folder for _, folder in pairs if folder.config.exists()]
+        for folder in begun:
+            self.check_same(preset, read_run_config(folder)["config"], folder.path)
         if all(folder.status() == "done" for _, folder in pairs):
             return
         config, overrides = self.config(preset)
-        begun = any(folder.config.exists() for _, folder in pairs)
         train_runs(
             config,
             pairs,
@@ -94,8 +96,21 @@ class Reproduction:
             console=self.console,
             data_dir=self.data_dir,
             device=self.device,
-            resume=begun,
+            resume=bool(begun),
         )
+
+    def check_results(self, table: Table) -> None:
+        """Refuse to lay out results of other settings beside these."""
+        for preset in table.presets:
+            for seed, result in enumerate_results(self.out / table.folder / preset):
+                saved = result.get("trained", result).get("config", {})
+                self.check_same(preset, saved, self.result_file(table.folder, preset, seed))
+
+    def check_same(self, preset: str, saved: dict[str, Any], where: Path) -> None:
+        """Refuse what was made with other settings: a quick run, or one of an older preset."""
+        for key, before, now in differing_settings(saved, self.config(preset)[0]):
+            if key != "checkpoint_seconds":
+                raise InputError(f"{where}: made with {key}={before}, not {now}; choose another --out")
 
     def config(self, preset: str) -> tuple[Config, dict[str, Any]]:
         """A preset's config, shortened where it is to be quick, and what that changes."""
@@ -128,13 +143,9 @@ class Reproduction:
         train = (dataset.x_train / dataset.scale).astype(np.float32)
         train = train[: 10 * QUICK_ROWS] if self.quick else train
         x = unit_images(dataset, self.rows)
-        kinds: dict[str, Callable[..., Callable[[Any, Mask], Any]]] = {
-            "nearest-images": NearestImages,
-            "one-gaussian": OneGaussian,
-        }
         began = time.monotonic()
         with self.console.status(f"{name}: test images with missing pixels"):
-            fill = kinds[name](train, device=device)
+            fill = IMPUTERS[name](train, device=device)
             masks = {pattern: mask_of(pattern, x.shape) for pattern in TABLE_4}
             figures = {p: {"mean": {"mse": missing_mse(x, fill(x, mask), mask)}} for p, mask in masks.items()}
         return {
@@ -167,11 +178,14 @@ class Reproduction:
 
 def read_results(out: Path, table: Table) -> dict[str, list[dict[str, Any]]]:
     """Of each cell the results that are there, by seed."""
-    found = {}
-    for cell in (*table.presets, *table.baselines):
-        files = sorted((out / table.folder / cell).glob("seed-*/result.json"), key=seed_of)
-        found[cell] = [read_json(file) for file in files]
-    return found
+    cells = (*table.presets, *table.baselines)
+    return {cell: [result for _, result in enumerate_results(out / table.folder / cell)] for cell in cells}
+
+
+def enumerate_results(cell: Path) -> list[tuple[int, dict[str, Any]]]:
+    """(seed, result.json) of a cell's folder, by seed."""
+    files = {seed_of(file): file for file in cell.glob("seed-*/result.json")}
+    return [(seed, read_json(files[seed])) for seed in sorted(files)]
 
 
 def seed_of(file: Path) -> int:

@@ -125,7 +125,10 @@ def table_3(results: Results) -> list[Sheet]:
             ]
         )
     header = ["C", "test error %", "paper", "bound (nats)", "paper", "seeds"]
-    notes = ["C = 0 is Conv-VA with a linear SVM (Pegasos) on its features.", *quick_note(results)]
+    notes = [
+        "C = 0 is Conv-VA, without dropout, with a linear SVM (Pegasos) on its features; all others have dropout.",
+        *quick_note(results),
+    ]
     return [
         Sheet(title="Table 3. Conv-MMVA on MNIST, weight C of the margin", header=header, rows=rows, notes=notes)
     ]
