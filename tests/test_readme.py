@@ -80,6 +80,18 @@ def test_published_runs_are_those_of_the_presets():
     assert len(cells) == 4 + 6 + 5
 
 
+def test_the_neighbours_of_the_embedding_are_those_of_the_result_file():
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    found = json.loads((ROOT / "results" / "figures-mnist" / "tsne.json").read_text())["accuracy"]
+    percent = {
+        where: [f"{100 * found[model][where]:.1f}" for model in ("VA", "MMVA")]
+        for where in ("in the plane", "in the features")
+    }
+    said = " ".join(page.split())
+    assert "{} % of them with VA's features, of {} % with MMVA's".format(*percent["in the plane"]) in said
+    assert "in the features themselves {} and {} %".format(*percent["in the features"]) in said
+
+
 def test_readme_figures_of_svhn_and_norb_are_those_of_the_result_files():
     rows = re.findall(
         r"^\| `((\w+)-mmcva-1000)` \| ([\d.]+) \| (−[\d.]+) \| ([\d.]+) \|", README, flags=re.MULTILINE

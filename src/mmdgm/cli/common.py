@@ -40,7 +40,7 @@ def way_to_impute(method: str, rounds: int | None) -> dict[str, Any]:
     if method not in METHODS:
         raise InputError(f"--method {method}: use {' or '.join(METHODS)}")
     if rounds is not None and method != "draw":
-        raise InputError("--rounds is for --method draw")
+        raise InputError("--rounds is for --method draw; add that, or leave --rounds out")
     return {"method": method, "rounds": rounds or 100}
 
 
