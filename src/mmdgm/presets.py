@@ -134,7 +134,9 @@ MNIST_MMVA = Config(
         pretrain_epochs=500, epochs=2500, batch=1000, learning_rate=3e-3, weight_decay=2e-4
     ),
 )
-CONV_MMVA = MaxMarginVAEConfig(network="conv", features="last", C=1e3, margin=1.0)
+# The authors' dropout is .5. Validation rows (50,000/10,000 split, seeds 10 to 12, 300 epochs): .3 errs on 0.52 %,
+# bound −95.9, and on 14.5 % with a hole of 12×12; .4 0.53 %, −97.5, 15.2 %; .5 0.55 %, −100.4, 18.1 %
+CONV_MMVA = MaxMarginVAEConfig(network="conv", features="last", C=1e3, margin=1.0, dropout=0.3)
 # At 1e-3 without a warm-up the hinge can stay at the margin for ever. With it, 1e-3 was best: bound −101.6, error
 # 0.50 % on the validation rows against −103.0, 0.54 % at 6e-4 (50,000/10,000 split, seed 10)
 CONV_TRAINING = Training(epochs=600, learning_rate=1e-3, warmup_steps=2400)
@@ -162,7 +164,9 @@ MNIST_CONV_VA = Config(
     model=replace(CONV_MMVA, C=0.0, dropout=0.0),
     training=replace(CONV_TRAINING, weight_decay=10 / 120 / 500),
 )
-MNIST_CNN = replace(MNIST_CONV_MMVA, preset="mnist-cnn", model=replace(CONV_MMVA, generative_weight=0.0))
+MNIST_CNN = replace(
+    MNIST_CONV_MMVA, preset="mnist-cnn", model=replace(CONV_MMVA, generative_weight=0.0, dropout=0.5)
+)
 
 # The authors' dropout .5 and rate 3e-4 want their 3,000 epochs. Validation errors of a short schedule (seeds 10 to
 # 12, 50,000/10,000 split, 60 epochs, classifier alone): rate 3e-4 and dropout .5: 2.87 %; 1e-3 and .5: 2.47 %;
