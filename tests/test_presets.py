@@ -41,6 +41,7 @@ def test_the_papers_experiments_are_there_once_each():
         "mnist-conv-mmva-C1",
         "mnist-conv-mmva-C10",
         "mnist-conv-mmva-C100",
+        "mnist-conv-mmva-C1000",
         "mnist-conv-mmva-C10000",
         "mnist-conv-va",
         "mnist-m2-100",
@@ -127,8 +128,7 @@ def test_labels_and_batches_fit_together(preset):
 
 
 def test_the_c_of_table_3_changes_the_margin_and_what_is_relative_to_it():
-    configs = {C: find_preset(f"mnist-conv-mmva-C{C}").config for C in (1, 10, 100, 10_000)}
-    configs[1000] = find_preset("mnist-conv-mmva").config
+    configs = {C: find_preset(f"mnist-conv-mmva-C{C}").config for C in (1, 10, 100, 1000, 10_000)}
     for C, config in configs.items():
         assert config.model.C == C
         assert config.training.weight_decay == pytest.approx(C / 60_000)
