@@ -10,11 +10,18 @@ from mmdgm.models import (
     MarginalConditionalVAEConfig,
     MaxMarginConditionalVAEConfig,
     MaxMarginVAEConfig,
+    TaughtConditionalVAEConfig,
     VAEConfig,
 )
 from mmdgm.prepared import Preprocessing
 from mmdgm.settings import from_json, replace_settings, setting, settings_of, to_json
-from mmdgm.training import ClassifierFirstTraining, PretrainedTraining, SemiSupervisedTraining, Training
+from mmdgm.training import (
+    ClassifierFirstTraining,
+    LabelsFirstTraining,
+    PretrainedTraining,
+    SemiSupervisedTraining,
+    Training,
+)
 
 ModelConfig = VAEConfig | MaxMarginVAEConfig | MaxMarginConditionalVAEConfig | MarginalConditionalVAEConfig
 
@@ -196,6 +203,27 @@ MNIST_MMCVA_ALL = replace(
     training=Training(epochs=100, batch=600, learning_rate=1e-3),
 )
 
+# Beyond the paper: the same networks with a teacher. Settings are yet to be chosen
+MNIST_MMCVA_100_MODERN = Config(
+    preset="mnist-mmcva-100-modern",
+    data=MNIST_MMCVA_100.data,
+    model=TaughtConditionalVAEConfig(
+        dropout=0.3,
+        hat_weight=0.0,
+        taught_weight=0.3,
+        averaging=0.99,
+        lead=0.8,
+        sharpness=2.0,
+        turn=8.0,
+        shift=1.0,
+        zoom=0.05,
+        shear=0.1,
+    ),
+    training=LabelsFirstTraining(
+        label_epochs=2, epochs=84, batch=100, unlabeled_batch=500, learning_rate=1e-3, warmup_steps=50
+    ),
+)
+
 
 def variant(config: Config, suffix: str, **changes: float) -> Config:
     """A variant with some settings changed."""
@@ -328,6 +356,7 @@ PRESETS = (
         time="1 min; 2 h",
     ),
     Preset(config=MNIST_MMCVA_ALL, model_name="Conv-MMCVA", cell="Table 6", paper="0.31 %", time="1 min; 2 h"),
+    Preset(config=MNIST_MMCVA_100_MODERN, model_name="Conv-MMCVA with a teacher", cell="beyond"),
     Preset(
         config=SVHN_MMCVA_1000, model_name="Conv-MMCVA", cell="Table 7, there with extra", paper="4.95 ± 0.18 %"
     ),

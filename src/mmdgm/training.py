@@ -93,6 +93,22 @@ class SemiSupervisedTraining(Training):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelsFirstTraining(SemiSupervisedTraining):
+    """Training that starts with the classifier on the labels: what it says of other rows is no use before."""
+
+    label_epochs: int = setting(5, "epochs in which labels alone are learned from; 0: none", least=0)
+
+    def stages(self) -> list[Stage]:
+        labels = Stage(
+            name="label",
+            epochs=self.label_epochs,
+            learning_rate=self.learning_rate,
+            weights=dict.fromkeys(("taught_weight", "hat_weight", "generative_weight", "straight_through"), 0.0),
+        )
+        return [labels, *super().stages()] if self.label_epochs else super().stages()
+
+
+@dataclass(frozen=True, kw_only=True)
 class PretrainedTraining(Training):
     """Training that starts from a generative model: first without the margin (C = 0), then with it."""
 

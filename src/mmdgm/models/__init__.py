@@ -4,6 +4,7 @@ from mmdgm.models.conditional import ConditionalVAE
 from mmdgm.models.marginal import MarginalConditionalVAE, MarginalConditionalVAEConfig
 from mmdgm.models.semisupervised import MaxMarginConditionalVAE, MaxMarginConditionalVAEConfig
 from mmdgm.models.supervised import MaxMarginVAE, MaxMarginVAEConfig
+from mmdgm.models.taught import TaughtConditionalVAE, TaughtConditionalVAEConfig
 from mmdgm.models.vae import VAE, VAEConfig
 
 __all__ = [
@@ -15,5 +16,7 @@ __all__ = [
     "MaxMarginConditionalVAEConfig",
     "MaxMarginVAE",
     "MaxMarginVAEConfig",
+    "TaughtConditionalVAE",
+    "TaughtConditionalVAEConfig",
     "VAEConfig",
 ]

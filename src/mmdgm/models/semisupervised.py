@@ -17,7 +17,7 @@ weighted, into softmax(s).
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -82,46 +82,46 @@ class MaxMarginConditionalVAE(ConditionalVAE):
 
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         n = len(batch.x)
-        x = batch.seen()
         # one pass: labeled and unlabeled rows share batch statistics
-        scores = at_least_float32(self.classifier(x))
-        scores_unlabeled = scores[n:]
-        putative = scores_unlabeled.argmax(dim=1)
-        labels = self._labels(torch.cat([batch.y, putative]), scores)
+        scores = at_least_float32(self.classifier(batch.seen()))
+        margin_loss, terms = self._margin_terms(scores, batch.y)
+        labels = self._labels(torch.cat([batch.y, scores[n:].argmax(dim=1)]), scores)
+        generative_loss, elbo, kl = self._generative_terms(batch, labels)
+        loss = self.alpha * margin_loss + generative_loss
+        return MaxMarginConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms)
 
-        hinge = margins.hinge(scores[:n], batch.y, margin=self.margin)
+    def _margin_terms(self, scores: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The weighted sum of the margin terms, and each of them by its name; the labeled rows come first."""
+        n = len(y)
+        scores_unlabeled = scores[n:]
+        hinge = margins.hinge(scores[:n], y, margin=self.margin)
         if self.class_weight is not None:
-            hinge = hinge * self.class_weight[batch.y]
+            hinge = hinge * self.class_weight[y]
         zero = scores.new_zeros(())
         hat, balance, top_class_share = zero[None], zero, zero
         if len(scores_unlabeled):
             hat = margins.hat(scores_unlabeled, margin=self.margin)
-            balance = margins.label_balance(scores[:n], batch.y, scores_unlabeled, weight=self.balance_ratio)
-            top_class_share = mean_over_ranks(self.one_hot(putative, scores).mean(dim=0)).max()
+            balance = margins.label_balance(scores[:n], y, scores_unlabeled, weight=self.balance_ratio)
+            putative = self.one_hot(scores_unlabeled.argmax(dim=1), scores)
+            top_class_share = mean_over_ranks(putative.mean(dim=0)).max()
 
-        margin_loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
+        loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
         if self.hinge_weight:
-            margin_loss = margin_loss + self.hinge_weight * hinge.mean()
+            loss = loss + self.hinge_weight * hinge.mean()
         if self.hat_weight:
-            margin_loss = margin_loss + self.hat_weight * hat.mean()
+            loss = loss + self.hat_weight * hat.mean()
         if self.balance_weight:
-            margin_loss = margin_loss + self.balance_weight * balance
-        loss = self.alpha * margin_loss
-        elbo = kl = zero[None]
-        if self.generative_weight:
-            encoding = self.encoder(x, labels)
-            bound = self.bound(batch.images(), encoding, labels, observed=batch.observed)
-            elbo, kl = bound.elbo - math.log(self.n_classes), bound.kl
-            loss = loss - self.generative_weight * elbo.mean()
-        return MaxMarginConditionalVAETerms(
-            loss=loss,
-            elbo=elbo,
-            kl=kl,
-            hinge=hinge,
-            hat=hat,
-            balance=balance,
-            top_class_share=top_class_share,
-        )
+            loss = loss + self.balance_weight * balance
+        return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
+
+    def _generative_terms(self, batch: Batch, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The weighted −mean ELBO; ELBO and KL of each row, given its label. Zeros where the bound is left out."""
+        zero = labels.new_zeros(())
+        if not self.generative_weight:
+            return zero, zero[None], zero[None]
+        bound = self.bound(batch.images(), self.encoder(batch.seen(), labels), labels, observed=batch.observed)
+        elbo = bound.elbo - math.log(self.n_classes)
+        return -self.generative_weight * elbo.mean(), elbo, bound.kl
 
     def _labels(self, y: Tensor, scores: Tensor) -> Tensor:
         """One-hot labels `(rows, K)`; their gradient reaches softmax(scores) with the straight-through weight."""
@@ -152,19 +152,14 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
     last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
 
+    model = MaxMarginConditionalVAE
+
+    def objective(self) -> dict[str, Any]:
+        """What the objective is weighted by, as the model's keyword arguments."""
+        weights = ("hinge_weight", "hat_weight", "balance_weight", "generative_weight", "straight_through")
+        names = ("alpha", *weights, "last_layer_decay", "margin", "samples")
+        return {name: getattr(self, name) for name in names} | {"likelihood": LIKELIHOODS[self.likelihood]}
+
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginConditionalVAE:
         """A new model, with weights from torch's current random state."""
-        return MaxMarginConditionalVAE(
-            *self.networks(shape, n_classes=n_classes),
-            n_classes=n_classes,
-            alpha=self.alpha,
-            hinge_weight=self.hinge_weight,
-            hat_weight=self.hat_weight,
-            balance_weight=self.balance_weight,
-            generative_weight=self.generative_weight,
-            straight_through=self.straight_through,
-            last_layer_decay=self.last_layer_decay,
-            margin=self.margin,
-            samples=self.samples,
-            likelihood=LIKELIHOODS[self.likelihood],
-        )
+        return self.model(*self.networks(shape, n_classes=n_classes), n_classes=n_classes, **self.objective())

@@ -1,0 +1,75 @@
+import math
+
+import pytest
+import torch
+
+from mmdgm.augmentation import distort, warp
+
+NOTHING = {"angle": 0.0, "down": 0.0, "right": 0.0, "scale": 1.0, "slant": 0.0}
+
+
+def warped(x, **amounts):
+    return warp(x, **{name: torch.full((len(x),), value) for name, value in {**NOTHING, **amounts}.items()})
+
+
+@pytest.fixture
+def images():
+    return torch.rand(3, 2, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+def test_nothing_changes_where_all_amounts_are_zero(images):
+    torch.testing.assert_close(warped(images), images)
+    torch.testing.assert_close(distort(images, turn=0, shift=0, zoom=0, shear=0), images)
+
+
+def test_a_quarter_turn(images):
+    torch.testing.assert_close(warped(images, angle=math.pi / 2), images.rot90(dims=(2, 3)), atol=1e-5, rtol=0)
+
+
+def test_whole_pixels_down_and_right_bring_zeros_in(images):
+    moved = torch.zeros_like(images)
+    moved[..., 2:, 1:] = images[..., :-2, :-1]
+    torch.testing.assert_close(warped(images, down=2.0, right=1.0), moved)
+
+
+def test_half_a_pixel_is_the_mean_of_two(images):
+    expected = (images[..., 1:] + images[..., :-1]) / 2
+    torch.testing.assert_close(warped(images, right=0.5)[..., 1:], expected)
+
+
+def test_scale_enlarges():
+    square = torch.zeros(1, 1, 12, 12)
+    square[..., 4:8, 4:8] = 1
+    larger = warped(square, scale=1.5)
+    assert larger.sum() == pytest.approx(1.5**2 * 16, rel=0.05)
+    # 2.5 pixels before the middle lies what lay 2.5/1.5 before it: five sixths within the square
+    assert larger[0, 0, 3, 6] == pytest.approx(5 / 6)
+    assert larger[0, 0, 3, 3] == pytest.approx((5 / 6) ** 2)
+
+
+def test_slant_moves_lines_by_their_height():
+    stroke = torch.zeros(1, 1, 9, 9)
+    stroke[..., 4] = 1
+    slanted = warped(stroke, slant=1.0)
+    torch.testing.assert_close(slanted[0, 0], torch.eye(9).flip(0))
+
+
+def test_images_that_are_not_square_turn_in_pixels_not_in_sides():
+    dot = torch.zeros(1, 1, 5, 9)
+    dot[0, 0, 2, 6] = 1  # two pixels to the right of the middle
+    turned = warped(dot, angle=math.pi / 2)
+    assert turned[0, 0, 0, 4] == pytest.approx(1, abs=1e-5)
+
+
+def test_each_image_has_amounts_of_its_own_within_the_limits():
+    torch.manual_seed(0)
+    dots = torch.zeros(500, 1, 15, 15)
+    dots[..., 7, 7] = 1
+    places = torch.arange(15.0) - 7
+    moved = distort(dots, turn=0, shift=3, zoom=0, shear=0)
+    across = (moved.sum(dim=(1, 2)) * places).sum(dim=1)
+    down = (moved.sum(dim=(1, 3)) * places).sum(dim=1)
+    for way in (across, down):
+        assert way.abs().max() < 3.001
+        assert way.std() == pytest.approx(3 / math.sqrt(3), rel=0.1)
+    assert abs(torch.corrcoef(torch.stack([across, down]))[0, 1]) < 0.15

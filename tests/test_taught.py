@@ -1,0 +1,152 @@
+"""The teacher: a running average that names classes, and what the classifier learns from it."""
+
+import pytest
+import torch
+
+from mmdgm import margins
+from mmdgm.batches import Batch
+from mmdgm.models import MaxMarginConditionalVAE, TaughtConditionalVAE, TaughtConditionalVAEConfig
+from mmdgm.networks import Classifier
+from mmdgm.recipes import conditional_conv_networks, conv_classifier
+
+SHAPE = (1, 8, 8)
+WEIGHTS = {"alpha": 0.1, "hat_weight": 0.2, "balance_weight": 1e-2, "last_layer_decay": 1e-3}
+
+
+def networks(seed=0, dropout=0.0):
+    torch.manual_seed(seed)
+    classifier = conv_classifier(SHAPE, n_classes=3, dropout=dropout, narrow=False)
+    return classifier, *conditional_conv_networks(SHAPE, z=4, n_classes=3)
+
+
+def taught(**weights):
+    return TaughtConditionalVAE(*networks(), n_classes=3, **WEIGHTS | weights)
+
+
+def small_batch(labeled=6, unlabeled=5):
+    torch.manual_seed(1)
+    return Batch(torch.rand(labeled, *SHAPE), torch.arange(labeled) % 3, torch.rand(unlabeled, *SHAPE))
+
+
+def objective(model, batch, seed=2):
+    torch.manual_seed(seed)
+    return model(batch)
+
+
+class Given(Classifier):
+    """A classifier whose scores are the first pixels of a row, times a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = torch.nn.Linear(3, 3, bias=False)
+        torch.nn.init.eye_(self.last.weight)
+
+    def features(self, x):
+        return x.flatten(1)[:, :3]
+
+
+def rows_with_scores(scores):
+    x = torch.zeros(len(scores), *SHAPE)
+    x.flatten(1)[:, :3] = torch.tensor(scores)
+    return x
+
+
+def with_given_scores(**weights):
+    _, encoder, decoder = networks()
+    return TaughtConditionalVAE(Given(), encoder, decoder, n_classes=3, **WEIGHTS | weights).train()
+
+
+def test_loss_is_the_sum_of_its_terms():
+    model = taught(lead=0.0, taught_weight=0.7, turn=10.0).train()
+    terms = objective(model, small_batch())
+    decay = 1e-3 * model.classifier.last.weight.square().sum()
+    margin_loss = terms.hinge.mean() + 0.2 * terms.hat.mean() + 1e-2 * terms.balance + 0.7 * terms.taught.mean()
+    torch.testing.assert_close(terms.loss, 0.1 * (margin_loss + decay) - terms.elbo.mean())
+    assert terms.taught.min() > 0
+
+
+def test_the_other_margin_terms_are_those_of_the_paper_s_model():
+    batch = small_batch()
+    plain = MaxMarginConditionalVAE(*networks(), n_classes=3, **WEIGHTS).train()
+    expected, terms = plain(batch), taught().train()(batch)
+    for name in ("hinge", "hat", "balance", "top_class_share"):
+        assert torch.equal(getattr(terms, name), getattr(expected, name))
+
+
+def test_the_teacher_is_the_running_average_of_weights_and_statistics():
+    model = taught(averaging=0.9).train()
+    for value in model.teacher.parameters():
+        value.zero_()
+    before = {name: value.clone() for name, value in model.teacher.state_dict().items()}
+    source = {name: value.clone() for name, value in model.classifier.state_dict().items()}
+    objective(model, small_batch()).loss.backward()
+    for name, value in model.teacher.state_dict().items():
+        if value.is_floating_point():
+            torch.testing.assert_close(value, 0.9 * before[name] + 0.1 * source[name])
+    assert all(p.grad is None for p in model.teacher.parameters())
+    assert all(p.grad is not None for p in model.classifier.parameters())
+
+
+def test_rows_are_taught_where_the_teacher_leads_by_enough():
+    model = with_given_scores(lead=0.5)
+    named, sure = model._teach(rows_with_scores([[0.2, 1.0, 0.6], [0.1, 0.9, 0.3], [2.0, 0.0, 0.0]]))
+    assert named.tolist() == [1, 1, 0]
+    assert sure.tolist() == [0, 1, 1]
+
+
+def test_taught_is_the_hinge_with_the_named_class_of_sure_rows():
+    model = with_given_scores(lead=0.5, averaging=1.0)
+    scores = [[0.2, 1.0, 0.6], [0.1, 0.9, 0.3]]
+    with torch.no_grad():
+        model.classifier.last.weight.mul_(0.5)  # the teacher keeps its weights
+    batch = Batch(torch.rand(3, *SHAPE), torch.arange(3), rows_with_scores(scores))
+    terms = objective(model, batch)
+    torch.testing.assert_close(terms.taught, torch.tensor([0.0, 1 - 0.5 * (0.9 - 0.3)]))
+    torch.testing.assert_close(
+        terms.taught[1:], margins.hinge(0.5 * torch.tensor(scores[1:]), torch.tensor([1]), margin=1.0)
+    )
+
+
+def test_classes_that_are_named_too_often_are_named_less():
+    model = with_given_scores(sharpness=2.0)
+    model.shares.copy_(torch.tensor([0.6, 0.2, 0.2]))
+    x = rows_with_scores([[0.5, 0.0, 0.1]])
+    shares = 0.98 * model.shares + 0.02 * torch.softmax(2 * torch.tensor([0.5, 0.0, 0.1]), dim=0)
+    evened = torch.tensor([0.5, 0.0, 0.1]) - (3 * shares).log() / 2
+    named, _ = model._teach(x)
+    assert named.tolist() == [evened.argmax().item()] == [2]  # by its scores alone it would be 0
+    torch.testing.assert_close(model.shares, shares)
+
+
+def test_a_trained_model_answers_with_the_teacher():
+    model = taught(averaging=1.0).train()
+    x = torch.rand(4, *SHAPE)
+    model.eval()
+    before = model.scores(x), model.embed(x)
+    with torch.no_grad():
+        for value in model.classifier.parameters():
+            value.add_(1)
+    torch.testing.assert_close((model.scores(x), model.embed(x)), before)
+
+
+def test_the_teacher_never_drops_out():
+    model = taught().train()
+    assert model.classifier.training
+    assert not model.teacher.training
+
+
+def test_all_rows_labeled():
+    terms = objective(taught().train(), small_batch(unlabeled=0))
+    assert (terms.taught.item(), terms.sure.item(), terms.hat.item()) == (0, 0, 0)
+    assert terms.loss.isfinite()
+
+
+def test_config_builds_it_with_all_its_settings():
+    settings = {"taught_weight": 0.4, "averaging": 0.97, "lead": 0.1, "sharpness": 3.0}
+    distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2}
+    others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0}
+    config = TaughtConditionalVAEConfig(z=4, **settings, **distortion, **others)
+    model = config.build(SHAPE, n_classes=3, n_rows=6)
+    assert isinstance(model, TaughtConditionalVAE)
+    for name, value in (settings | distortion | others).items():
+        assert getattr(model, name) == pytest.approx(value)
