@@ -7,15 +7,17 @@ from pathlib import Path
 
 from mmdgm.persistence import write_whole
 from mmdgm.reproduce.runner import read_results
-from mmdgm.reproduce.tables import TABLES, markdown
+from mmdgm.reproduce.sheets import markdown
+from mmdgm.reproduce.tables import TABLES
 
 RESULTS = Path(__file__).parent
 PAGES = (RESULTS.parent / "README.md", RESULTS.parent / "docs" / "reproduction.md")
 
 
 def published() -> dict[str, str]:
-    """The tables as markdown, by name."""
-    return {name: markdown(table.lay_out(read_results(RESULTS, table))) for name, table in TABLES.items()}
+    """The tables that there are results of, as markdown, by name."""
+    tables = {name: table for name, table in TABLES.items() if (RESULTS / table.folder).is_dir()}
+    return {name: markdown(table.lay_out(read_results(RESULTS, table))) for name, table in tables.items()}
 
 
 def filled(page: str, tables: dict[str, str]) -> str:

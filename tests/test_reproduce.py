@@ -1,23 +1,29 @@
 """The paper's tables: other imputers against their literal forms, layout from result files, small runs."""
 
+import dataclasses
 import json
 from functools import partial
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 from sklearn.covariance import LedoitWolf
 from sklearn.impute import KNNImputer
 
 from mmdgm import datasets, frozen, posterior
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.datasets import Dataset
+from mmdgm.evaluation import error_percent
 from mmdgm.persistence import write_json
 from mmdgm.presets import config_to_json, find_preset
-from mmdgm.reproduce import paper, runner
+from mmdgm.reproduce import conditional_figures, few_labels, paper, runner
 from mmdgm.reproduce.baselines import IMPUTERS, NearestImages, OneGaussian
 from mmdgm.reproduce.patterns import mask_of
 from mmdgm.reproduce.runner import QUICK
-from mmdgm.reproduce.tables import BASELINES, TABLES, preset_of, spread
+from mmdgm.reproduce.sheets import BASELINES, spread
+from mmdgm.reproduce.supervised import preset_of
+from mmdgm.reproduce.tables import TABLES
 
 RNG = np.random.default_rng(0)
 TRAIN = RNG.random((50, 1, 4, 4), dtype=np.float32)
@@ -84,18 +90,91 @@ def test_table_3_stands_beside_the_paper_s():
     assert "| 1 | 1.80 ± 0.14 | 1.86 | −95.70 ± 0.28 | −95.86 | 2 |" in sheet.markdown()
 
 
-@pytest.fixture(name="small_mnist")
-def make_small_mnist(monkeypatch):
-    """Digits of 8×8 enlarged to 28×28, under MNIST's name."""
+def few_label_runs(*found, preset="mnist-mmcva-100"):
+    about = {"steps": 9996, "seconds": 20.0, "images_per_second": 3e5, "device": "a GPU"}
+    return {preset: [{"error_percent": error, "seed": seed, **about} for seed, error in enumerate(found)]}
+
+
+def test_table_6_stands_beside_the_paper_s_and_says_what_a_seed_takes():
+    errors, costs = TABLES["table6"].lay_out(few_label_runs(1.0, 1.2))
+    assert ["Conv-MMCVA", "1.24 ± 0.54", "0.54 ± 0.04", "0.31", "the paper"] in errors.rows
+    assert ["Conv-MMCVA", "1.10 ± 0.14", "–", "–", "ours"] in errors.rows
+    assert costs.rows[0] == ["mnist-mmcva-100", "2", "9,996", "20", "300,000", "a GPU"]
+    assert costs.rows[1] == ["mnist-mmcva-1000", "0", "–", "–", "–", "–"]
+    assert len(errors.rows) == 9 + 1 + 3
+
+
+def test_ablations_stand_beside_the_paper_s():
+    (sheet,) = TABLES["ablations"].lay_out(few_label_runs(6.0, preset="mnist-mmcva-100-no-hat"))
+    assert ["no hat loss", "6.00", "6.4", "1"] in sheet.rows
+    assert [row[2] for row in sheet.rows] == ["1.24", "–", "6.4", "2.1", "0.2 more", "–", "–", "–", "–"]
+
+
+def test_ablations_change_what_they_say():
+    full = find_preset("mnist-mmcva-100").config
+    changed = {
+        "mnist-mmcva-100-hat3": {"hat_weight": 3.0},
+        "mnist-mmcva-100-no-hat": {"hat_weight": 0.0},
+        "mnist-mmcva-100-classifier": {"generative_weight": 0.0, "straight_through": 0.0},
+        "mnist-mmcva-100-no-balance": {"balance_weight": 0.0},
+        "mnist-mmcva-100-no-straight-through": {"straight_through": 0.0},
+    }
+    for preset, settings in changed.items():
+        config = find_preset(preset).config
+        assert (config.data, config.training) == (full.data, full.training)
+        assert config.model == dataclasses.replace(full.model, **settings)
+    assert few_labels.ABLATIONS.keys() >= changed.keys()
+
+
+def test_the_label_curve_changes_the_number_of_labels_alone(tmp_path):
+    full = find_preset("mnist-mmcva-100").config
+    for n, preset in few_labels.CURVE.items():
+        config = find_preset(preset).config
+        assert config.data == dataclasses.replace(full.data, labels=n)
+        assert (config.model, config.training) == (full.model, full.training)
+    runs = few_label_runs(1.5, 2.5) | few_label_runs(0.75, preset="mnist-mmcva-800")
+    (sheet,) = TABLES["label-curve"].lay_out(runs)
+    assert sheet.rows[0] == ["100", "2.00 ± 0.71", "2"]
+    assert sheet.rows[3] == ["800", "0.75", "1"]
+    TABLES["label-curve"].draw(tmp_path / "curve.png", runs)
+    with Image.open(tmp_path / "curve.png") as picture:
+        assert picture.size == (780, 520)
+
+
+def test_samples_are_as_many_of_each_class():
+    torch.manual_seed(0)
+    model = find_preset("digits-mmcva-50").config.model.build((1, 8, 8), n_classes=3, n_rows=50).eval()
+    x, y = conditional_figures.class_samples(model, 4)
+    assert x.shape == (12, 1, 8, 8)
+    assert y.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert len(np.unique(x.reshape(12, -1), axis=0)) == 12
+    again, _ = conditional_figures.class_samples(model, 4)
+    np.testing.assert_array_equal(x, again)
+
+
+def test_a_classifier_learns_from_samples_alone():
     digits = datasets.load("digits")
+    x = (digits.x_train[:600] / digits.scale).astype(np.float32)
+    training = dataclasses.replace(conditional_figures.TRAINING, epochs=15, batch=50)
+    model = conditional_figures.learn_from_samples(
+        x, digits.y_train[:600].astype(np.int64), training, device="cpu"
+    )
+    assert error_percent(model, digits.x_test, digits.y_test, scale=digits.scale) < 15
+
+
+@pytest.fixture(name="small_mnist")
+def make_small_mnist(monkeypatch, request):
+    """Digits of 8×8 enlarged to 28×28, under MNIST's name; as many training images as a test's parameter says."""
+    digits = datasets.load("digits")
+    rows = getattr(request, "param", 300)
 
     def enlarged(x):
         return np.pad(x.repeat(3, axis=2).repeat(3, axis=3), ((0, 0), (0, 0), (2, 2), (2, 2))) * 15
 
     small = Dataset(
         name="mnist",
-        x_train=enlarged(digits.x_train[:300]),
-        y_train=digits.y_train[:300],
+        x_train=enlarged(digits.x_train[:rows]),
+        y_train=digits.y_train[:rows],
         x_test=enlarged(digits.x_test[:200]),
         y_test=digits.y_test[:200],
         n_classes=10,
@@ -103,7 +182,8 @@ def make_small_mnist(monkeypatch):
     )
     monkeypatch.setattr(datasets, "load", lambda *_, **__: small)
     for name, changes in QUICK.items():
-        monkeypatch.setitem(QUICK, name, {**changes, "epochs": 2})
+        few_steps = {"batch": 20, "epochs": 1} if "unlabeled_batch" in changes else {"epochs": 2}
+        monkeypatch.setitem(QUICK, name, changes | few_steps)
     monkeypatch.setattr(runner, "QUICK_ROWS", 20)
     monkeypatch.setattr(posterior, "STARTS", 1)
     monkeypatch.setattr(frozen, "fit_linear_svm", partial(frozen.fit_linear_svm, steps=100))
@@ -156,6 +236,30 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     assert all(0 < value <= 1 for kinds in accuracy.values() for value in kinds.values())
 
 
+@pytest.mark.parametrize("small_mnist", [1437], indirect=True)  # enough for 1,000 labels
+@pytest.mark.usefixtures("small_mnist")
+def test_quick_tables_and_figures_of_few_labels(mmdgm, tmp_path):
+    out = ("--quick", "--out", tmp_path, "--device", "cpu")
+    code, printed, err = mmdgm("reproduce", "label-curve", *out)
+    assert code == 0, err
+    assert "100 (quick)" in printed
+    assert (tmp_path / "label-curve.png").exists()
+    assert str(tmp_path / "label-curve.png") in printed.replace("\n", "")
+    for name in ("table6", "ablations"):
+        code, printed, err = mmdgm("reproduce", name, *out, "--json")
+        assert code == 0, err
+        cells = {tuple(row) for sheet in json.loads(printed) for row in sheet["rows"][1:]}
+        assert not [row for row in cells if row[-1] == "0"]  # every cell has a run
+
+    code, printed, err = mmdgm("reproduce", "figures-ssl-mnist", *out, "--json")
+    assert code == 0, err
+    assert len(json.loads(printed)["files"]) == 3
+    numbers = json.loads((tmp_path / "figures-ssl-mnist" / "samples.json").read_text())
+    assert numbers["samples"] == 500
+    assert numbers["models"].keys() == set(conditional_figures.PRESETS)
+    assert all(0 <= value <= 100 for figures in numbers["models"].values() for value in figures.values())
+
+
 @pytest.mark.usefixtures("small_mnist")
 def test_what_was_made_with_other_settings_is_refused(mmdgm, tmp_path):
     where = ("--out", tmp_path, "--device", "cpu")
@@ -180,5 +284,7 @@ def test_what_was_made_with_other_settings_is_refused(mmdgm, tmp_path):
 def test_what_is_unknown_is_refused(mmdgm, tmp_path):
     code, _, err = mmdgm("reproduce", "table9", "--out", tmp_path)
     assert code == 2
-    assert "there are table1, table3, table4, table5, figures-mnist" in " ".join(err.split())
+    assert "there are table1, table3, table4, table5, table6, ablations, label-curve, figures-mnist" in " ".join(
+        err.split()
+    )
     assert not list(tmp_path.iterdir())

@@ -98,6 +98,26 @@ def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -
     _save(path, figure)
 
 
+def save_lines(
+    path: Path, lines: dict[str, dict[int, float]], *, levels: dict[str, float], x: str, y: str
+) -> None:
+    """Write lines of y by x, each with its name, and levels across."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained", dpi=130)
+    axis = figure.subplots()
+    for name, points in lines.items():
+        axis.plot(list(points), list(points.values()), marker="o", markersize=4, linewidth=1.2, label=name)
+    for name, level in levels.items():
+        axis.axhline(level, color="0.4", linewidth=0.8, linestyle="--")
+        axis.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8)
+    axis.set(xlabel=x, ylabel=y, ylim=(0, None))
+    axis.set_xticks(sorted({place for points in lines.values() for place in points}))
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize=8)
+    _save(path, figure)
+
+
 def _save(path: Path, figure: Any) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")

@@ -10,17 +10,23 @@ from rich.table import Table
 from mmdgm.cli.common import DataDir, Device, Json, err, out, print_json, report_files
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.reproduce.figures import FIGURES, make_figures
+from mmdgm.reproduce import conditional_figures, figures
 from mmdgm.reproduce.runner import Reproduction
-from mmdgm.reproduce.tables import TABLES, Sheet
+from mmdgm.reproduce.sheets import Sheet
+from mmdgm.reproduce.tables import TABLES
 
-WHAT = (*TABLES, FIGURES)
+FIGURES = {
+    figures.FIGURES: figures.make_figures,
+    conditional_figures.FIGURES: conditional_figures.make_conditional_figures,
+}
+WHAT = (*TABLES, *FIGURES)
 
 
 def reproduce(
     what: Annotated[str, typer.Argument(metavar="WHAT", help=", ".join(WHAT) + ".")],
     seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Runs of each model [default: 3; with --quick, 1].")
+        int | None,
+        typer.Option(min=1, max=1000, help="Runs of each model [default: 3, 4 or 10; with --quick, 1]."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Shortened runs, marked so; minutes on a CPU instead of hours.")
@@ -45,22 +51,23 @@ def reproduce(
     pick_device(device)
     work = Reproduction(
         out=to or Path("runs") / ("reproduce-quick" if quick else "reproduce"),
-        seeds=seeds or (1 if quick else 3),
+        seeds=seeds,
         quick=quick,
         console=err,
         data_dir=data_dir,
         device=device,
     )
-    if what == FIGURES:
-        report_files(make_figures(work), as_json)
+    if what in FIGURES:
+        report_files(FIGURES[what](work), as_json)
         return
-    sheets = work.make(TABLES[what])
+    table = TABLES[what]
+    sheets = work.make(table)
     if as_json:
         print_json([{"title": s.title, "rows": [s.header, *s.rows], "notes": s.notes} for s in sheets])
         return
     for sheet in sheets:
         print_sheet(sheet)
-    report_files([work.out / f"{what}.md"], as_json)
+    report_files([work.out / f"{what}.{kind}" for kind in (("md", "png") if table.draw else ("md",))], as_json)
 
 
 def print_sheet(sheet: Sheet) -> None:

@@ -17,7 +17,7 @@ from mmdgm.models import VAE
 from mmdgm.persistence import write_json
 from mmdgm.reproduce.patterns import mask_of, unit_images
 from mmdgm.reproduce.runner import Reproduction
-from mmdgm.reproduce.tables import generative_name
+from mmdgm.reproduce.sheets import generative_name
 from mmdgm.runs import load_run
 from mmdgm.sampling import sample_grid
 

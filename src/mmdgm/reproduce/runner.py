@@ -2,7 +2,7 @@
 
     OUT/runs/PRESET/seed-N/              the runs, with their weights; several tables share them
     OUT/TABLE/CELL/seed-N/result.json    what the table is made of; Tables 4 and 5 share theirs
-    OUT/TABLE.md                         the table
+    OUT/TABLE.md                         the table, and for some a picture, OUT/TABLE.png
 
 What is there is not done again: an interrupted command goes on when it is given again.
 """
@@ -27,18 +27,24 @@ from mmdgm.presets import Config, find_preset
 from mmdgm.reproduce.baselines import IMPUTERS
 from mmdgm.reproduce.paper import TABLE_4
 from mmdgm.reproduce.patterns import mask_of, missing_pixels, unit_images
-from mmdgm.reproduce.tables import MISSING, Sheet, Table, markdown
+from mmdgm.reproduce.sheets import SEEDS, Sheet, Table, markdown
+from mmdgm.reproduce.supervised import MISSING
 from mmdgm.runs import RunFolder, load_run, read_run_config
 from mmdgm.settings import replace_settings
 
 QUICK_ROWS = 500
-# Minutes on two CPU cores. Conv nets want small batches and little dropout to leave the trivial solution so soon:
-# with the preset's, Conv-MMVA still has a hinge of 1 after three epochs
+# Minutes on two CPU cores, by preset or by the way of training. Conv nets want small batches and little dropout to
+# leave the trivial solution so soon: with the preset's, Conv-MMVA still has a hinge of 1 after three epochs
 QUICK: dict[str, dict[str, Any]] = {
     "mnist-va": {"epochs": 10},
     "mnist-mmva": {"pretrain_epochs": 0, "epochs": 10, "batch": 200},
     "mnist-conv-va": {"epochs": 2, "batch": 100, "warmup_steps": 400},
-    "conv": {"epochs": 2, "batch": 100, "warmup_steps": 400, "dropout": 0.2},
+    "mnist-conv-mmva-100": {"epochs": 1, "unlabeled_batch": 200, "warmup_steps": 100, "dropout": 0.2},
+    "mnist-mmcva-all": {"epochs": 1, "batch": 200},
+    "mnist-mmcva-100-labels-alone": {"epochs": 300},
+    "Training": {"epochs": 2, "batch": 100, "warmup_steps": 400, "dropout": 0.2},
+    "SemiSupervisedTraining": {"epochs": 1, "unlabeled_batch": 200},
+    "LabelsFirstTraining": {"label_epochs": 1, "epochs": 1, "unlabeled_batch": 200},
 }
 
 
@@ -47,7 +53,7 @@ class Reproduction:
     """Where results go, and how they are made."""
 
     out: Path
-    seeds: int
+    seeds: int | None  # of each model; None: as many as the table is to have
     quick: bool
     console: Console
     data_dir: Path | None = None
@@ -65,7 +71,8 @@ class Reproduction:
         """The table, after what it lacks has been trained and measured."""
         self.check_results(table)
         for preset in table.presets:
-            lacking = [s for s in range(self.seeds) if not self.result_file(table.folder, preset, s).exists()]
+            wanted = range(self.seeds or (1 if self.quick else table.seeds.get(preset, SEEDS)))
+            lacking = [s for s in wanted if not self.result_file(table.folder, preset, s).exists()]
             self.train(preset, lacking)
             for seed in lacking:
                 result = read_json(self.run_folder(preset, seed).result)
@@ -76,8 +83,11 @@ class Reproduction:
             file = self.result_file(table.folder, name, 0)
             if not file.exists():
                 write_json(file, self.measure_baseline(name))
-        sheets = table.lay_out(read_results(self.out, table))
+        results = read_results(self.out, table)
+        sheets = table.lay_out(results)
         write_whole(self.out / f"{table.name}.md", markdown(sheets).encode())
+        if table.draw:
+            table.draw(self.out / f"{table.name}.png", results)
         return sheets
 
     def train(self, preset: str, seeds: list[int]) -> None:
@@ -117,7 +127,7 @@ class Reproduction:
         config = find_preset(preset).config
         if not self.quick:
             return config, {}
-        changes = QUICK.get(preset, QUICK["conv"])
+        changes = QUICK.get(preset) or QUICK[type(config.training).__name__]
         return replace_settings(config, changes), changes
 
     def measure(self, preset: str, seed: int, trained: dict[str, Any]) -> dict[str, Any]:

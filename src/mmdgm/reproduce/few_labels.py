@@ -1,0 +1,153 @@
+"""Table 6, the ablations and the label curve: MNIST with few labels."""
+
+from pathlib import Path
+
+import numpy as np
+
+from mmdgm import plots
+from mmdgm.reproduce import paper
+from mmdgm.reproduce.sheets import ABSENT, Results, Sheet, Table, marked, quick_note, spread
+
+# our rows of Table 6: presets of its three columns
+TABLE_6 = {
+    "Conv-MMCVA": ("mnist-mmcva-100", "mnist-mmcva-1000", "mnist-mmcva-all"),
+    "Conv-MMCVA, the authors' schedule": ("mnist-mmcva-100-authors", None, None),
+    "Conv-MMCVA with a teacher": ("mnist-mmcva-100-modern", None, None),
+}
+TABLE_6_SEEDS = {
+    "mnist-mmcva-100": 10,
+    "mnist-mmcva-1000": 10,
+    "mnist-mmcva-100-authors": 1,
+    "mnist-mmcva-100-modern": 10,
+}
+ABLATIONS = {
+    "mnist-mmcva-100": "Conv-MMCVA, α_U = 0.3",
+    "mnist-mmcva-100-hat3": "α_U = 3",
+    "mnist-mmcva-100-no-hat": "no hat loss",
+    "mnist-mmcva-100-classifier": "classifier alone: no generative model",
+    "mnist-mmcva-100-no-balance": "no label balance",
+    "mnist-mmcva-100-no-straight-through": "no straight-through gradient",
+    "mnist-mmcva-100-labels-alone": "classifier on the labels alone",
+    "mnist-conv-mmva-100": "naive: Conv-MMVA, unlabeled rows in the bound alone",
+    "mnist-m2-100": "M2: sums over labels, cross entropy",
+}
+CURVE = {
+    100: "mnist-mmcva-100",
+    200: "mnist-mmcva-200",
+    400: "mnist-mmcva-400",
+    800: "mnist-mmcva-800",
+    1000: "mnist-mmcva-1000-wide",
+}
+
+
+def errors(results: Results, preset: str) -> list[float]:
+    """Test errors of a preset's runs, in percent."""
+    return [run["error_percent"] for run in results.get(preset, [])]
+
+
+def table_6(results: Results) -> list[Sheet]:
+    """Error by the number of labels, and what a run takes."""
+    rows = [[name, *figures, "quoted by the paper"] for name, figures in paper.TABLE_6_QUOTED.items()]
+    rows.append(["Conv-MMCVA", *paper.TABLE_6, "the paper"])
+    for name, presets in TABLE_6.items():
+        cells = [
+            spread(errors(results, preset), 2) + marked(results.get(preset, [])) if preset else ABSENT
+            for preset in presets
+        ]
+        rows.append([name, *cells, "ours"])
+    return [
+        Sheet(
+            title="Table 6. MNIST with few labels, test error %",
+            header=["model", "100 labels", "1,000 labels", "all labels", "from"],
+            rows=rows,
+            notes=quick_note(results),
+        ),
+        Sheet(
+            title="Table 6, continued. What a seed of ours takes",
+            header=["preset", "seeds", "steps", "seconds", "images/s", "device"],
+            rows=[cost(results, preset) for presets in TABLE_6.values() for preset in presets if preset],
+            notes=["Seconds of training, without those of compiling. Several runs may have shared the device."],
+        ),
+    ]
+
+
+def cost(results: Results, preset: str) -> list[str]:
+    """A line about what a preset's runs took."""
+    runs = results.get(preset, [])
+    if not runs:
+        return [preset, "0", *[ABSENT] * 4]
+    seconds, speed = (np.mean([run[what] for run in runs]) for what in ("seconds", "images_per_second"))
+    devices = ", ".join(sorted({run["device"] for run in runs}))
+    return [preset, str(len(runs)), f"{runs[0]['steps']:,}", f"{seconds:.0f}", f"{speed:,.0f}", devices]
+
+
+def ablations(results: Results) -> list[Sheet]:
+    """What each part of the objective is worth."""
+    rows = []
+    for preset, words in ABLATIONS.items():
+        found = errors(results, preset)
+        printed = paper.ABLATIONS.get(preset, ABSENT)
+        rows.append([words + marked(results.get(preset, [])), spread(found, 2), printed, str(len(found))])
+    return [
+        Sheet(
+            title="Ablations: MNIST, 100 labels",
+            header=["model", "test error %", "paper", "seeds"],
+            rows=rows,
+            notes=["The paper does not say how its ablations were trained.", *quick_note(results)],
+        )
+    ]
+
+
+def label_curve(results: Results) -> list[Sheet]:
+    """Error by the number of labels, with one setting for all."""
+    rows = [
+        [f"{n:,}" + marked(results.get(preset, [])), spread(found := errors(results, preset), 2), str(len(found))]
+        for n, preset in CURVE.items()
+    ]
+    return [
+        Sheet(
+            title="Label curve: Conv-MMCVA on MNIST",
+            header=["labels", "test error %", "seeds"],
+            rows=rows,
+            notes=[
+                "Of one seed, the labeled images of a smaller number are among those of a larger one.",
+                *quick_note(results),
+            ],
+        )
+    ]
+
+
+def draw_label_curve(path: Path, results: Results) -> None:
+    """A line for each seed; across, what other models reach with all labels."""
+    by_seed: dict[int, dict[int, float]] = {}
+    for n, preset in CURVE.items():
+        for run in results.get(preset, []):
+            by_seed.setdefault(run["seed"], {})[n] = run["error_percent"]
+    levels = {"M1+M2 with all labels": 0.96, "Conv-CatGAN with all labels": 0.48}
+    plots.save_lines(
+        path,
+        {f"seed {seed}": by_seed[seed] for seed in sorted(by_seed)},
+        levels=levels,
+        x="labeled images",
+        y="test error %",
+    )
+
+
+TABLES = (
+    Table(
+        name="table6",
+        folder="table6",
+        presets=tuple(preset for presets in TABLE_6.values() for preset in presets if preset),
+        lay_out=table_6,
+        seeds=TABLE_6_SEEDS,
+    ),
+    Table(name="ablations", folder="ablations", presets=tuple(ABLATIONS), lay_out=ablations),
+    Table(
+        name="label-curve",
+        folder="label-curve",
+        presets=tuple(CURVE.values()),
+        lay_out=label_curve,
+        seeds=dict.fromkeys(CURVE.values(), 4),  # as in the paper's figure
+        draw=draw_label_curve,
+    ),
+)
