@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from mmdgm import margins
 from mmdgm.batches import Batch
 from mmdgm.models import MaxMarginConditionalVAE, TaughtConditionalVAE, TaughtConditionalVAEConfig
+from mmdgm.models.taught import places
 from mmdgm.networks import Classifier
 from mmdgm.recipes import conditional_conv_networks, conv_classifier
 
@@ -57,12 +57,12 @@ def with_given_scores(**weights):
 
 
 def test_loss_is_the_sum_of_its_terms():
-    model = taught(lead=0.0, taught_weight=0.7, turn=10.0).train()
-    terms = objective(model, small_batch())
+    model = taught(first_share=1.0, taught_weight=0.7, turn=10.0).train()
+    terms = objective(model, small_batch(unlabeled=9))
     decay = 1e-3 * model.classifier.last.weight.square().sum()
     margin_loss = terms.hinge.mean() + 0.2 * terms.hat.mean() + 1e-2 * terms.balance + 0.7 * terms.taught.mean()
     torch.testing.assert_close(terms.loss, 0.1 * (margin_loss + decay) - terms.elbo.mean())
-    assert terms.taught.min() > 0
+    assert terms.taught.sum() > 0
 
 
 def test_the_other_margin_terms_are_those_of_the_paper_s_model():
@@ -87,35 +87,52 @@ def test_the_teacher_is_the_running_average_of_weights_and_statistics():
     assert all(p.grad is not None for p in model.classifier.parameters())
 
 
-def test_rows_are_taught_where_the_teacher_leads_by_enough():
-    model = with_given_scores(lead=0.5)
-    named, sure = model._teach(rows_with_scores([[0.2, 1.0, 0.6], [0.1, 0.9, 0.3], [2.0, 0.0, 0.0]]))
-    assert named.tolist() == [1, 1, 0]
-    assert sure.tolist() == [0, 1, 1]
+SCORES = [[0.2, 1.0, 0.6], [0.1, 0.9, 0.3], [0.0, 1.3, 0.4], [2.0, 0.0, 0.0], [0.5, 0.1, 0.2], [0.0, 0.8, 0.7]]
+
+
+def test_places_count_the_rows_of_the_same_class_that_lead_by_more():
+    # leads: .4 .6 .9 | 2.0 .3 | .1, of classes 1 1 1 | 0 0 | 1
+    assert places(torch.tensor(SCORES)).tolist() == [2, 1, 0, 0, 1, 3]
+
+
+@pytest.mark.parametrize(("share", "sure"), [(0.5, [0, 0, 1, 1, 0, 0]), (1.0, [0, 1, 1, 1, 1, 0])])
+def test_of_each_class_the_surest_rows_are_taught(share, sure):
+    model = with_given_scores(first_share=share, last_share=share)
+    named, found = model._teach(rows_with_scores(SCORES))  # 6 rows, 3 classes: 2 of each at most
+    assert named.tolist() == [1, 1, 1, 0, 0, 1]
+    assert found.tolist() == sure
+
+
+def test_the_share_grows_with_the_steps_in_which_something_is_taught():
+    model = with_given_scores(first_share=0.2, last_share=0.8, share_steps=4)
+    batch = Batch(torch.rand(3, *SHAPE), torch.arange(3), rows_with_scores(SCORES))
+    shares = []
+    for weight in (0.0, 1.0, 1.0, 1.0, 1.0, 1.0):
+        model.taught_weight = weight
+        model(batch)
+        shares.append(model.share().item())
+    assert shares == pytest.approx([0.2, 0.35, 0.5, 0.65, 0.8, 0.8])
 
 
 def test_taught_is_the_hinge_with_the_named_class_of_sure_rows():
-    model = with_given_scores(lead=0.5, averaging=1.0)
-    scores = [[0.2, 1.0, 0.6], [0.1, 0.9, 0.3]]
+    model = with_given_scores(first_share=0.5, averaging=1.0)
     with torch.no_grad():
         model.classifier.last.weight.mul_(0.5)  # the teacher keeps its weights
-    batch = Batch(torch.rand(3, *SHAPE), torch.arange(3), rows_with_scores(scores))
+    batch = Batch(torch.rand(3, *SHAPE), torch.arange(3), rows_with_scores(SCORES))
     terms = objective(model, batch)
-    torch.testing.assert_close(terms.taught, torch.tensor([0.0, 1 - 0.5 * (0.9 - 0.3)]))
-    torch.testing.assert_close(
-        terms.taught[1:], margins.hinge(0.5 * torch.tensor(scores[1:]), torch.tensor([1]), margin=1.0)
-    )
+    torch.testing.assert_close(terms.taught, torch.tensor([0, 0, 1 - 0.5 * 0.9, 0, 0, 0]))
+    assert terms.sure.tolist() == [0, 0, 1, 1, 0, 0]
 
 
-def test_classes_that_are_named_too_often_are_named_less():
-    model = with_given_scores(sharpness=2.0)
-    model.shares.copy_(torch.tensor([0.6, 0.2, 0.2]))
-    x = rows_with_scores([[0.5, 0.0, 0.1]])
-    shares = 0.98 * model.shares + 0.02 * torch.softmax(2 * torch.tensor([0.5, 0.0, 0.1]), dim=0)
-    evened = torch.tensor([0.5, 0.0, 0.1]) - (3 * shares).log() / 2
+def test_the_teacher_averages_over_distorted_views():
+    model = with_given_scores(views=3, shift=1.0)
+    x = torch.rand(5, *SHAPE)
+    seen = []
+    model.teacher.register_forward_hook(lambda _, args, scores: seen.append((args[0], scores)))
     named, _ = model._teach(x)
-    assert named.tolist() == [evened.argmax().item()] == [2]  # by its scores alone it would be 0
-    torch.testing.assert_close(model.shares, shares)
+    assert len(seen) == 3
+    assert not any(torch.equal(view, x) for view, _ in seen)
+    assert named.tolist() == sum(scores for _, scores in seen).argmax(dim=1).tolist()
 
 
 def test_a_trained_model_answers_with_the_teacher():
@@ -142,7 +159,14 @@ def test_all_rows_labeled():
 
 
 def test_config_builds_it_with_all_its_settings():
-    settings = {"taught_weight": 0.4, "averaging": 0.97, "lead": 0.1, "sharpness": 3.0}
+    settings = {
+        "taught_weight": 0.4,
+        "averaging": 0.97,
+        "first_share": 0.1,
+        "last_share": 0.9,
+        "share_steps": 7,
+        "views": 2,
+    }
     distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2}
     others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0}
     config = TaughtConditionalVAEConfig(z=4, **settings, **distortion, **others)

@@ -33,7 +33,7 @@ TWO_STAGES = PretrainedTraining(
     pretrain_epochs=2, epochs=3, batch=40, log_every=4, checkpoint_seconds=0.0, warmup_steps=3, weight_decay=1e-4
 )
 SEMI = SemiSupervisedTraining(epochs=3, batch=20, unlabeled_batch=40, log_every=3, checkpoint_seconds=0.0)
-TAUGHT = TaughtConditionalVAEConfig(z=4, averaging=0.9, lead=0.0, turn=10.0, shift=1.0)
+TAUGHT = TaughtConditionalVAEConfig(z=4, averaging=0.9, share_steps=8, turn=10.0, shift=1.0)
 LABELS_FIRST = LabelsFirstTraining(
     label_epochs=1, epochs=2, batch=20, unlabeled_batch=40, log_every=3, checkpoint_seconds=0.0
 )

@@ -232,14 +232,12 @@ MNIST_MMCVA_100_MODERN = Config(
     model=TaughtConditionalVAEConfig(
         dropout=0.3,
         hat_weight=0.0,
-        taught_weight=0.3,
         averaging=0.99,
-        lead=0.8,
-        sharpness=2.0,
-        turn=8.0,
-        shift=1.0,
-        zoom=0.05,
-        shear=0.1,
+        share_steps=7000,
+        turn=10.0,
+        shift=1.5,
+        zoom=0.1,
+        shear=0.15,
     ),
     training=LabelsFirstTraining(
         label_epochs=2, epochs=84, batch=100, unlabeled_batch=500, learning_rate=1e-3, warmup_steps=50

@@ -1,14 +1,17 @@
 """Conv-MMCVA with a teacher: the same two networks, a later training recipe.
 
-The teacher is the classifier with the running average of its weights. It sees every unlabeled row as it is, and
-names a class; the classifier sees the row distorted, and must put that class first by a margin. Beside the
-objective of `semisupervised`, with s(x), the scores of the distorted x, and t(x), those of the teacher:
+The teacher is the classifier with the running average of its weights. It names a class for every unlabeled row;
+the classifier sees the row distorted, and must put that class first by a margin. Beside the objective of
+`semisupervised`, with s(x), the scores of the distorted x, and t(x), those of the teacher:
 
-    + α · α_T · mean_u[ 1(ŷ leads by ℓ) · hinge(s(x), ŷ) ]        ŷ = argmax_k t_k(x) − b_k
+    + α · α_T · mean_u[ 1(ŷ is sure) · hinge(s(x), ŷ) ]        ŷ = argmax_k t_k(x)
 
     α_T   weight of what is taught
-    ℓ     lead: rows about which the teacher is less sure are left out
-    b     offsets that even out the classes' shares: b_k = log(K · mean over recent rows of softmax(τ·t)_k) / τ
+    sure  the lead of ŷ over the second class is among the q · n/K largest of those of its class, of n rows
+
+Scores of a max-margin classifier are no probabilities, and classes differ in how far they lead. Ranks within a
+class need no threshold, and cap what a class is given at its share 1/K of the rows. The share q grows while training
+goes on: first the rows that the teacher is surest of, at last nearly all.
 
 The generative model is given ŷ. The trained model answers with the teacher's scores, at Conv-MMCVA's cost.
 """
@@ -26,10 +29,7 @@ from mmdgm.batches import Batch
 from mmdgm.layers import at_least_float32
 from mmdgm.models.semisupervised import MaxMarginConditionalVAE, MaxMarginConditionalVAEConfig
 from mmdgm.networks import Classifier, Encoder
-from mmdgm.ranks import mean_over_ranks
 from mmdgm.settings import setting
-
-RECENT = 0.02  # weight of a step's rows in the running shares of the classes
 
 
 class TaughtConditionalVAETerms(NamedTuple):
@@ -49,7 +49,7 @@ class TaughtConditionalVAETerms(NamedTuple):
 class TaughtConditionalVAE(MaxMarginConditionalVAE):
     """A max-margin conditional VAE whose classifier learns from its own running average."""
 
-    shares: Tensor
+    taught_steps: Tensor
 
     def __init__(
         self,
@@ -60,8 +60,10 @@ class TaughtConditionalVAE(MaxMarginConditionalVAE):
         n_classes: int,
         taught_weight: float = 1.0,
         averaging: float = 0.99,
-        lead: float = 0.5,
-        sharpness: float = 4.0,
+        first_share: float = 0.3,
+        last_share: float = 1.0,
+        share_steps: int = 5000,
+        views: int = 0,
         turn: float = 0.0,
         shift: float = 0.0,
         zoom: float = 0.0,
@@ -69,10 +71,11 @@ class TaughtConditionalVAE(MaxMarginConditionalVAE):
         **others: Any,  # of MaxMarginConditionalVAE
     ):
         super().__init__(classifier, encoder, decoder, n_classes=n_classes, **others)
-        self.taught_weight, self.averaging, self.lead, self.sharpness = taught_weight, averaging, lead, sharpness
+        self.taught_weight, self.averaging, self.views = taught_weight, averaging, views
+        self.first_share, self.last_share, self.share_steps = first_share, last_share, share_steps
         self.turn, self.shift, self.zoom, self.shear = turn, shift, zoom, shear
         self.teacher = copy.deepcopy(classifier).requires_grad_(False)
-        self.register_buffer("shares", torch.full((n_classes,), 1 / n_classes))
+        self.register_buffer("taught_steps", torch.zeros(()))
 
     def train(self, mode: bool = True) -> "TaughtConditionalVAE":
         super().train(mode)
@@ -82,13 +85,13 @@ class TaughtConditionalVAE(MaxMarginConditionalVAE):
     def forward(self, batch: Batch) -> TaughtConditionalVAETerms:  # type: ignore[override]
         n, x = len(batch.x), batch.seen()
         self._average()
-        shown = distort(x, turn=self.turn, shift=self.shift, zoom=self.zoom, shear=self.shear)
-        scores = at_least_float32(self.classifier(shown))
+        scores = at_least_float32(self.classifier(self._distorted(x)))
         margin_loss, terms = self._margin_terms(scores, batch.y)
         named, sure = self._teach(x[n:])
         taught = sure * margins.hinge(scores[n:], named, margin=self.margin)
         if len(named) and self.taught_weight:
             margin_loss = margin_loss + self.taught_weight * taught.mean()
+            self.taught_steps += 1
         labels = self._labels(torch.cat([batch.y, named]), scores)
         generative_loss, elbo, kl = self._generative_terms(batch, labels)
         loss = self.alpha * margin_loss + generative_loss
@@ -109,16 +112,21 @@ class TaughtConditionalVAE(MaxMarginConditionalVAE):
         moving = [(own, new) for own, new in pairs if own.is_floating_point()]
         torch._foreach_lerp_([own for own, _ in moving], [new for _, new in moving], 1 - self.averaging)
 
+    def _distorted(self, x: Tensor) -> Tensor:
+        return distort(x, turn=self.turn, shift=self.shift, zoom=self.zoom, shear=self.shear)
+
     @torch.no_grad()
     def _teach(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The class that the teacher names for each row, and 1 where it is sure, else 0: `(rows,)` each."""
-        scores = at_least_float32(self.teacher(x))
-        if len(x):
-            recent = mean_over_ranks((self.sharpness * scores).softmax(dim=1).mean(dim=0))
-            self.shares.lerp_(recent, RECENT)
-        evened = scores - (self.n_classes * self.shares).log() / self.sharpness
-        first, second = evened.topk(2, dim=1).values.unbind(dim=1)
-        return evened.argmax(dim=1), (first - second > self.lead).to(scores.dtype)
+        views = [self._distorted(x) for _ in range(self.views)] or [x]
+        scores = torch.stack([at_least_float32(self.teacher(view)) for view in views]).mean(dim=0)
+        named = scores.argmax(dim=1)
+        return named, (places(scores) < self.share() * len(x) / self.n_classes).to(scores.dtype)
+
+    def share(self) -> Tensor:
+        """The share q of the rows that are taught, (): it grows with the steps, from the first to the last."""
+        grown = (self.taught_steps / max(1, self.share_steps)).clamp(max=1)
+        return self.first_share + (self.last_share - self.first_share) * grown
 
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
@@ -131,14 +139,23 @@ class TaughtConditionalVAE(MaxMarginConditionalVAE):
         return at_least_float32(self.teacher.features(x))
 
 
+def places(scores: Tensor) -> Tensor:
+    """How many rows with the same first class have a larger lead, `(rows,)`: 0 for the surest."""
+    first, second = scores.topk(2, dim=1).values.unbind(dim=1)
+    lead, named = first - second, scores.argmax(dim=1)
+    return ((named == named[:, None]) & (lead > lead[:, None])).sum(dim=1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaughtConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     """How a TaughtConditionalVAE is built."""
 
     taught_weight: float = setting(1.0, "weight α_T of the hinge loss with the teacher's classes", least=0)
     averaging: float = setting(0.99, "share of its weights that the teacher keeps in a step", least=0, most=1)
-    lead: float = setting(0.5, "lead ℓ at which the teacher is sure, in units of the scores", least=0)
-    sharpness: float = setting(4.0, "τ in softmax(τ·scores), by which the classes' shares are counted", above=0)
+    first_share: float = setting(0.3, "share q of the unlabeled rows that are taught at first", least=0, most=1)
+    last_share: float = setting(1.0, "share q that it grows to", least=0, most=1)
+    share_steps: int = setting(5000, "steps that it grows for", least=0)
+    views: int = setting(0, "distorted views that the teacher averages over; 0: the row as it is", least=0)
     turn: float = setting(0.0, "distortion of what the classifier sees: degrees, up to", least=0)
     shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
     zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
@@ -147,5 +164,6 @@ class TaughtConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     model = TaughtConditionalVAE
 
     def objective(self) -> dict[str, Any]:
-        own = ("taught_weight", "averaging", "lead", "sharpness", "turn", "shift", "zoom", "shear")
-        return super().objective() | {name: getattr(self, name) for name in own}
+        teacher = ("taught_weight", "averaging", "first_share", "last_share", "share_steps", "views")
+        names = (*teacher, "turn", "shift", "zoom", "shear")
+        return super().objective() | {name: getattr(self, name) for name in names}
