@@ -10,8 +10,8 @@ the classifier sees the row distorted, and must put that class first by a margin
     sure  the lead of ŷ over the second class is among the q · n/K largest of those of its class, of n rows
 
 Scores of a max-margin classifier are no probabilities, and classes differ in how far they lead. Ranks within a
-class need no threshold, and cap what a class is given at its share 1/K of the rows. The share q grows while training
-goes on: first the rows that the teacher is surest of, at last nearly all.
+class need no threshold, and cap what a class is given at its share 1/K of the rows. The share q grows in training:
+first the rows that the teacher is surest of, at last nearly all.
 
 The generative model is given ŷ. The trained model answers with the teacher's scores, at Conv-MMCVA's cost.
 """
