@@ -14,8 +14,10 @@ def distort(x: Tensor, *, turn: float, shift: float, zoom: float, shear: float) 
     """
     if not any((turn, shift, zoom, shear)):
         return x
-    limits = torch.tensor([math.radians(turn), shift, shift, zoom, shear], device=x.device)
-    angle, down, right, longer, slant = limits[:, None] * (2 * torch.rand((5, len(x)), device=x.device) - 1)
+    draws = 2 * torch.rand((5, len(x)), device=x.device) - 1
+    limits = (math.radians(turn), shift, shift, zoom, shear)
+    # numbers, not a tensor of them: a step that is captured in a CUDA graph may copy nothing from the host
+    angle, down, right, longer, slant = (limit * draw for limit, draw in zip(limits, draws, strict=True))
     return warp(x, angle=angle, down=down, right=right, scale=1 + longer, slant=slant)
 
 
