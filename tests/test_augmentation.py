@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from mmdgm import augmentation
 from mmdgm.augmentation import distort, warp
 
 NOTHING = {"angle": 0.0, "down": 0.0, "right": 0.0, "scale": 1.0, "slant": 0.0}
@@ -61,15 +62,18 @@ def test_images_that_are_not_square_turn_in_pixels_not_in_sides():
     assert turned[0, 0, 0, 4] == pytest.approx(1, abs=1e-5)
 
 
-def test_each_image_has_amounts_of_its_own_within_the_limits():
+LIMITS = {"angle": math.radians(20), "down": 3.0, "right": 3.0, "scale": 0.2, "slant": 0.1}
+
+
+def test_each_image_has_amounts_of_its_own_within_the_limits(monkeypatch):
     torch.manual_seed(0)
-    dots = torch.zeros(500, 1, 15, 15)
-    dots[..., 7, 7] = 1
-    places = torch.arange(15.0) - 7
-    moved = distort(dots, turn=0, shift=3, zoom=0, shear=0)
-    across = (moved.sum(dim=(1, 2)) * places).sum(dim=1)
-    down = (moved.sum(dim=(1, 3)) * places).sum(dim=1)
-    for way in (across, down):
-        assert way.abs().max() < 3.001
-        assert way.std() == pytest.approx(3 / math.sqrt(3), rel=0.1)
-    assert abs(torch.corrcoef(torch.stack([across, down]))[0, 1]) < 0.15
+    drawn = {}
+    monkeypatch.setattr(augmentation, "warp", lambda x, **amounts: drawn.update(amounts) or x)
+    distort(torch.rand(2000, 1, 8, 8), turn=20, shift=3, zoom=0.2, shear=0.1)
+    drawn["scale"] = drawn["scale"] - 1
+    assert drawn.keys() == LIMITS.keys()
+    for name, limit in LIMITS.items():
+        assert 0.99 * limit < drawn[name].abs().max() <= limit
+        assert drawn[name].std() == pytest.approx(limit / math.sqrt(3), rel=0.05)  # uniform
+        assert abs(drawn[name].mean()) < 0.05 * limit
+    assert (torch.corrcoef(torch.stack(list(drawn.values()))) - torch.eye(5)).abs().max() < 0.08

@@ -8,6 +8,7 @@ from mmdgm.models import MaxMarginConditionalVAE, TaughtConditionalVAE, TaughtCo
 from mmdgm.models.taught import places
 from mmdgm.networks import Classifier
 from mmdgm.recipes import conditional_conv_networks, conv_classifier
+from mmdgm.training import LabelsFirstTraining, replaced_attributes
 
 SHAPE = (1, 8, 8)
 WEIGHTS = {"alpha": 0.1, "hat_weight": 0.2, "balance_weight": 1e-2, "last_layer_decay": 1e-3}
@@ -133,6 +134,47 @@ def test_the_teacher_averages_over_distorted_views():
     assert len(seen) == 3
     assert not any(torch.equal(view, x) for view, _ in seen)
     assert named.tolist() == sum(scores for _, scores in seen).argmax(dim=1).tolist()
+
+
+def test_the_classifier_sees_distorted_images_and_the_generative_model_the_images_and_the_teacher_s_classes():
+    model = with_given_scores(turn=20.0, averaging=1.0)
+    with torch.no_grad():
+        model.classifier.last.weight.mul_(-1)  # so that classifier and teacher disagree
+    seen = {}
+    model.classifier.register_forward_pre_hook(lambda _, args: seen.update(classifier=args[0]))
+    model.encoder.register_forward_pre_hook(lambda _, args: seen.update(encoder=args[0], labels=args[1]))
+    batch = Batch(torch.rand(3, *SHAPE), torch.arange(3), rows_with_scores(SCORES))
+    terms = model(batch)
+    assert seen["classifier"].shape == batch.images().shape
+    assert not torch.equal(seen["classifier"], batch.images())
+    torch.testing.assert_close(seen["encoder"], batch.images())
+    assert seen["labels"].argmax(dim=1).tolist() == [0, 1, 2, 1, 1, 1, 0, 0, 1]
+    assert terms.elbo.shape == (9,)
+
+
+def test_a_look_at_the_objective_changes_nothing():
+    model = taught().eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        for value in model.classifier.parameters():
+            value.add_(1)
+    model(small_batch())
+    for name, value in model.teacher.state_dict().items():
+        assert torch.equal(value, before[f"teacher.{name}"])
+    assert model.taught_steps == 0
+
+
+def test_labels_first_means_labels_alone():
+    labels, rest = LabelsFirstTraining(label_epochs=2, epochs=3).stages()
+    assert (labels.epochs, rest.epochs, dict(rest.weights)) == (2, 3, {})
+    model = taught(straight_through=1e-3).train()
+    with replaced_attributes(model, labels.weights):
+        terms = objective(model, small_batch())
+    assert (terms.elbo.item(), terms.taught.item(), model.taught_steps.item()) == (0, 0, 0)
+    decay = 1e-3 * model.classifier.last.weight.square().sum()
+    torch.testing.assert_close(terms.loss, 0.1 * (terms.hinge.mean() + decay))
+    terms.loss.backward()
+    assert all(p.grad is None for part in (model.encoder, model.decoder) for p in part.parameters())
 
 
 def test_a_trained_model_answers_with_the_teacher():

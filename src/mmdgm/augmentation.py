@@ -8,9 +8,10 @@ from torch.nn.functional import grid_sample
 
 
 def distort(x: Tensor, *, turn: float, shift: float, zoom: float, shear: float) -> Tensor:
-    """Images `(rows, channels, height, width)`, each distorted by amounts of its own.
+    """Images `(rows, channels, height, width)`, each distorted by amounts of its own, see `warp`.
 
-    They are uniform in ± `turn` degrees, ± `shift` pixels down and right, and 1 ± `zoom`, ± `shear` in lengths.
+    They are uniform: the angle in ± `turn` degrees, down and right in ± `shift` pixels, the scale in 1 ± `zoom`,
+    the slant in ± `shear`.
     """
     if not any((turn, shift, zoom, shear)):
         return x

@@ -274,7 +274,7 @@ MNIST_M2_100 = Config(
 MNIST_NAIVE_100 = Config(
     preset="mnist-conv-mmva-100",
     data=MNIST_MMCVA_100.data,
-    model=CONV_MMVA,
+    model=replace(CONV_MMVA, dropout=0.5),
     training=replace(MNIST_MMCVA_100.training, warmup_steps=2400, weight_decay=1e3 / 120 / 500),
 )
 

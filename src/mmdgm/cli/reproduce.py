@@ -26,7 +26,9 @@ def reproduce(
     what: Annotated[str, typer.Argument(metavar="WHAT", help=", ".join(WHAT) + ".")],
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Runs of each model [default: 3, 4 or 10; with --quick, 1]."),
+        typer.Option(
+            min=1, max=1000, help="Runs of each model [default: the table's own number; with --quick, 1]."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Shortened runs, marked so; minutes on a CPU instead of hours.")
@@ -60,14 +62,13 @@ def reproduce(
     if what in FIGURES:
         report_files(FIGURES[what](work), as_json)
         return
-    table = TABLES[what]
-    sheets = work.make(table)
+    sheets, files = work.make(TABLES[what])
     if as_json:
         print_json([{"title": s.title, "rows": [s.header, *s.rows], "notes": s.notes} for s in sheets])
         return
     for sheet in sheets:
         print_sheet(sheet)
-    report_files([work.out / f"{what}.{kind}" for kind in (("md", "png") if table.draw else ("md",))], as_json)
+    report_files(files, as_json)
 
 
 def print_sheet(sheet: Sheet) -> None:

@@ -17,7 +17,7 @@ weighted, into softmax(s).
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -81,12 +81,12 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return bool(self.generative_weight)
 
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
-        n = len(batch.x)
+        n, x = len(batch.x), batch.seen()
         # one pass: labeled and unlabeled rows share batch statistics
-        scores = at_least_float32(self.classifier(batch.seen()))
+        scores = at_least_float32(self.classifier(x))
         margin_loss, terms = self._margin_terms(scores, batch.y)
-        labels = self._labels(torch.cat([batch.y, scores[n:].argmax(dim=1)]), scores)
-        generative_loss, elbo, kl = self._generative_terms(batch, labels)
+        y = torch.cat([batch.y, scores[n:].argmax(dim=1)])
+        generative_loss, elbo, kl = self._generative_terms(batch, x, y, scores)
         loss = self.alpha * margin_loss + generative_loss
         return MaxMarginConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms)
 
@@ -114,12 +114,18 @@ class MaxMarginConditionalVAE(ConditionalVAE):
             loss = loss + self.balance_weight * balance
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
 
-    def _generative_terms(self, batch: Batch, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The weighted −mean ELBO; ELBO and KL of each row, given its label. Zeros where the bound is left out."""
-        zero = labels.new_zeros(())
+    def _generative_terms(
+        self, batch: Batch, x: Tensor, y: Tensor, scores: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The weighted −mean ELBO; ELBO and KL of each row, given its class. Zeros where the bound is left out.
+
+        `x` is what the encoder sees, `scores` are those that the straight-through gradient reaches.
+        """
+        zero = scores.new_zeros(())
         if not self.generative_weight:
             return zero, zero[None], zero[None]
-        bound = self.bound(batch.images(), self.encoder(batch.seen(), labels), labels, observed=batch.observed)
+        labels = self._labels(y, scores)
+        bound = self.bound(batch.images(), self.encoder(x, labels), labels, observed=batch.observed)
         elbo = bound.elbo - math.log(self.n_classes)
         return -self.generative_weight * elbo.mean(), elbo, bound.kl
 
@@ -152,14 +158,15 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
     last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
 
-    model = MaxMarginConditionalVAE
+    model_class: ClassVar[type[MaxMarginConditionalVAE]] = MaxMarginConditionalVAE
 
-    def objective(self) -> dict[str, Any]:
-        """What the objective is weighted by, as the model's keyword arguments."""
+    def arguments(self) -> dict[str, Any]:
+        """What the objective is made with, as the model's keyword arguments."""
         weights = ("hinge_weight", "hat_weight", "balance_weight", "generative_weight", "straight_through")
         names = ("alpha", *weights, "last_layer_decay", "margin", "samples")
         return {name: getattr(self, name) for name in names} | {"likelihood": LIKELIHOODS[self.likelihood]}
 
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginConditionalVAE:
         """A new model, with weights from torch's current random state."""
-        return self.model(*self.networks(shape, n_classes=n_classes), n_classes=n_classes, **self.objective())
+        networks = self.networks(shape, n_classes=n_classes)
+        return self.model_class(*networks, n_classes=n_classes, **self.arguments())

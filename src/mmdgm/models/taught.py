@@ -7,7 +7,8 @@ the classifier sees the row distorted, and must put that class first by a margin
     + α · α_T · mean_u[ 1(ŷ is sure) · hinge(s(x), ŷ) ]        ŷ = argmax_k t_k(x)
 
     α_T   weight of what is taught
-    sure  the lead of ŷ over the second class is among the q · n/K largest of those of its class, of n rows
+    sure  the lead of ŷ over the second class is among the q · n/K largest of those of its class, of n rows in a
+          batch; where several processes share a batch, of the rows of each
 
 Scores of a max-margin classifier are no probabilities, and classes differ in how far they lead. Ranks within a
 class need no threshold, and cap what a class is given at its share 1/K of the rows. The share q grows in training:
@@ -84,26 +85,22 @@ class TaughtConditionalVAE(MaxMarginConditionalVAE):
 
     def forward(self, batch: Batch) -> TaughtConditionalVAETerms:  # type: ignore[override]
         n, x = len(batch.x), batch.seen()
-        self._average()
+        if self.training:
+            self._average()
         scores = at_least_float32(self.classifier(self._distorted(x)))
         margin_loss, terms = self._margin_terms(scores, batch.y)
-        named, sure = self._teach(x[n:])
-        taught = sure * margins.hinge(scores[n:], named, margin=self.margin)
-        if len(named) and self.taught_weight:
+        labels = batch.y
+        taught = sure = scores.new_zeros(1)
+        if len(x) > n and (self.taught_weight or self.generative_weight):
+            named, sure = self._teach(x[n:])
+            labels = torch.cat([labels, named])
+            taught = sure * margins.hinge(scores[n:], named, margin=self.margin)
             margin_loss = margin_loss + self.taught_weight * taught.mean()
-            self.taught_steps += 1
-        labels = self._labels(torch.cat([batch.y, named]), scores)
-        generative_loss, elbo, kl = self._generative_terms(batch, labels)
+            if self.training and self.taught_weight:
+                self.taught_steps += 1
+        generative_loss, elbo, kl = self._generative_terms(batch, x, labels, scores)
         loss = self.alpha * margin_loss + generative_loss
-        zero = scores.new_zeros(1)
-        return TaughtConditionalVAETerms(
-            loss=loss,
-            elbo=elbo,
-            kl=kl,
-            **terms,
-            taught=taught if len(named) else zero,
-            sure=sure if len(named) else zero,
-        )
+        return TaughtConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms, taught=taught, sure=sure)
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -161,9 +158,9 @@ class TaughtConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
     shear: float = setting(0.0, "distortion: slant, up to", least=0)
 
-    model = TaughtConditionalVAE
+    model_class = TaughtConditionalVAE
 
-    def objective(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         teacher = ("taught_weight", "averaging", "first_share", "last_share", "share_steps", "views")
         names = (*teacher, "turn", "shift", "zoom", "shear")
-        return super().objective() | {name: getattr(self, name) for name in names}
+        return super().arguments() | {name: getattr(self, name) for name in names}

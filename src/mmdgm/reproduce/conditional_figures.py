@@ -54,11 +54,10 @@ def make_conditional_figures(work: Reproduction) -> list[Path]:
             ),
         }
     numbers = {
+        **work.about(FIGURES, 0),
         "samples": per_class * dataset.n_classes,
         "judge": JUDGE,
         "judge_error_percent": error_percent(judge, dataset.x_test, dataset.y_test, scale=dataset.scale),
-        "quick": work.quick,
-        "seed": 0,
         "models": figures,
     }
     write_json(folder / "samples.json", numbers)

@@ -67,8 +67,8 @@ class Reproduction:
 
     # --- work ------------------------------------------------------------------------------------------------
 
-    def make(self, table: Table) -> list[Sheet]:
-        """The table, after what it lacks has been trained and measured."""
+    def make(self, table: Table) -> tuple[list[Sheet], list[Path]]:
+        """The table and its files, after what it lacks has been trained and measured."""
         self.check_results(table)
         for preset in table.presets:
             wanted = range(self.seeds or (1 if self.quick else table.seeds.get(preset, SEEDS)))
@@ -85,10 +85,12 @@ class Reproduction:
                 write_json(file, self.measure_baseline(name))
         results = read_results(self.out, table)
         sheets = table.lay_out(results)
-        write_whole(self.out / f"{table.name}.md", markdown(sheets).encode())
+        files = [self.out / f"{table.name}.md"]
+        write_whole(files[0], markdown(sheets).encode())
         if table.draw:
-            table.draw(self.out / f"{table.name}.png", results)
-        return sheets
+            files.append(self.out / f"{table.name}.png")
+            table.draw(files[-1], results)
+        return sheets, files
 
     def train(self, preset: str, seeds: list[int]) -> None:
         """Train these runs of a preset, or go on with them."""

@@ -38,7 +38,7 @@ class Sheet:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """One of the paper's tables."""
+    """A table: of the paper, or of what its text reports."""
 
     name: str
     presets: tuple[str, ...]
