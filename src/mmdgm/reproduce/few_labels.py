@@ -95,8 +95,8 @@ def ablations(results: Results) -> list[Sheet]:
             rows=rows,
             notes=[
                 "All rows share their seeds, that is labeled images and initial weights. The paper's text has "
-                "α_U = 3, its authors' code 0.3. Whether its 0.2 is of the full model or of the classifier alone is "
-                "not clear.",
+                "α_U = 3, its authors' code 0.3. Whether its 0.2 is of the full model or of the classifier alone "
+                "is not clear.",
                 *quick_note(results),
             ],
         )
