@@ -379,7 +379,7 @@ PRESETS = (
     Preset(
         config=MNIST_MMCVA_100_AUTHORS,
         model_name="Conv-MMCVA",
-        cell="Table 6, the authors' schedule",
+        cell="Table 6, as the authors",
         paper="1.24 ± 0.54 %",
         time="12 min; –",
     ),
@@ -387,7 +387,7 @@ PRESETS = (
         Preset(config=config, model_name="Conv-MMCVA", cell="label curve", time="1 min; 2 h")
         for config in MNIST_CURVE
     ),
-    Preset(config=MNIST_MMCVA_100_MODERN, model_name="Conv-MMCVA with a teacher", cell="beyond"),
+    Preset(config=MNIST_MMCVA_100_MODERN, model_name="Conv-MMCVA, taught", cell="beyond"),
     Preset(
         config=SVHN_MMCVA_1000, model_name="Conv-MMCVA", cell="Table 7, there with extra", paper="4.95 ± 0.18 %"
     ),

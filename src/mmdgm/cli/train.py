@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from mmdgm import experiments, runs
 from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, print_json
@@ -44,7 +44,7 @@ def list_(
             print_json(rows)
             return
         table = Table(
-            "preset",
+            Column("preset", min_width=max(len(p.name) for p in PRESETS)),  # a name is to be typed
             "data set",
             "labels",
             "model",
