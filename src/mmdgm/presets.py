@@ -183,9 +183,8 @@ MNIST_MMCVA_100 = Config(
     preset="mnist-mmcva-100",
     data=replace(MNIST, labels=100),
     model=CONV_MMCVA,
-    training=SemiSupervisedTraining(
-        epochs=84, batch=100, unlabeled_batch=500, learning_rate=1e-3
-    ),  # 119 steps each
+    # 119 steps an epoch
+    training=SemiSupervisedTraining(epochs=84, batch=100, unlabeled_batch=500, learning_rate=1e-3),
 )
 MNIST_MMCVA_100_AUTHORS = replace(
     MNIST_MMCVA_100,
