@@ -41,7 +41,7 @@ ORDER = [
     "models.supervised",
     "models.conditional",
     "models.semisupervised",
-    "models.taught",
+    "models.averaged",
     "models.marginal",
     "models.pegasos",
     "models",

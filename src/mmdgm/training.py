@@ -41,10 +41,6 @@ COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
 }
 
 
-# weights of the terms of the objective that unlabeled rows are in
-OF_UNLABELED_ROWS = ("taught_weight", "hat_weight", "balance_weight", "generative_weight", "straight_through")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """A part of training with its own length, rate and optimizer.
@@ -94,26 +90,6 @@ class SemiSupervisedTraining(Training):
     """Training on labeled and unlabeled rows."""
 
     unlabeled_batch: int = setting(500, "unlabeled rows in a batch", least=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelsFirstTraining(SemiSupervisedTraining):
-    """Training with a teacher (`models.taught`) that starts with the classifier on the labels.
-
-    Before, what the teacher says of other rows is no use. They are in the batches all the same, and so in their
-    statistics.
-    """
-
-    label_epochs: int = setting(5, "epochs in which labels alone are learned from; 0: none", least=0)
-
-    def stages(self) -> list[Stage]:
-        labels = Stage(
-            name="label",
-            epochs=self.label_epochs,
-            learning_rate=self.learning_rate,
-            weights=dict.fromkeys(OF_UNLABELED_ROWS, 0.0),
-        )
-        return [labels, *super().stages()] if self.label_epochs else super().stages()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,16 @@
 """The models: networks and an objective, each in one file."""
 
+from mmdgm.models.averaged import AveragedConditionalVAE, AveragedConditionalVAEConfig
 from mmdgm.models.conditional import ConditionalVAE
 from mmdgm.models.marginal import MarginalConditionalVAE, MarginalConditionalVAEConfig
 from mmdgm.models.semisupervised import MaxMarginConditionalVAE, MaxMarginConditionalVAEConfig
 from mmdgm.models.supervised import MaxMarginVAE, MaxMarginVAEConfig
-from mmdgm.models.taught import TaughtConditionalVAE, TaughtConditionalVAEConfig
 from mmdgm.models.vae import VAE, VAEConfig
 
 __all__ = [
     "VAE",
+    "AveragedConditionalVAE",
+    "AveragedConditionalVAEConfig",
     "ConditionalVAE",
     "MarginalConditionalVAE",
     "MarginalConditionalVAEConfig",
@@ -16,7 +18,5 @@ __all__ = [
     "MaxMarginConditionalVAEConfig",
     "MaxMarginVAE",
     "MaxMarginVAEConfig",
-    "TaughtConditionalVAE",
-    "TaughtConditionalVAEConfig",
     "VAEConfig",
 ]

@@ -81,14 +81,23 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return bool(self.generative_weight)
 
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
-        n, x = len(batch.x), batch.seen()
-        # one pass: labeled and unlabeled rows share batch statistics
-        scores = at_least_float32(self.classifier(x))
+        x = batch.seen()
+        scores = self._training_scores(x)
         margin_loss, terms = self._margin_terms(scores, batch.y)
-        y = torch.cat([batch.y, scores[n:].argmax(dim=1)])
-        generative_loss, elbo, kl = self._generative_terms(batch, x, y, scores)
+        generative_loss, elbo, kl = self._generative_terms(batch, x, scores)
         loss = self.alpha * margin_loss + generative_loss
         return MaxMarginConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms)
+
+    def _training_scores(self, x: Tensor) -> Tensor:
+        """Scores `(rows, K)` of all rows, in one pass: labeled and unlabeled rows share batch statistics."""
+        return at_least_float32(self.classifier(x))
+
+    def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
+        """The putative labels ŷ of unlabeled rows with these scores, as the generative model is given them."""
+        return scores.argmax(dim=1)
+
+    def _straight_through_weight(self) -> float | Tensor:
+        return self.straight_through
 
     def _margin_terms(self, scores: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted sum of the margin terms, and each of them by its name; the labeled rows come first."""
@@ -114,16 +123,15 @@ class MaxMarginConditionalVAE(ConditionalVAE):
             loss = loss + self.balance_weight * balance
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
 
-    def _generative_terms(
-        self, batch: Batch, x: Tensor, y: Tensor, scores: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The weighted −mean ELBO; ELBO and KL of each row, given its class. Zeros where the bound is left out.
+    def _generative_terms(self, batch: Batch, x: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The weighted −mean ELBO; ELBO and KL of each row, given y or ŷ. Zeros where the bound is left out.
 
         `x` is what the encoder sees, `scores` are those that the straight-through gradient reaches.
         """
-        zero = scores.new_zeros(())
+        n, zero = len(batch.y), scores.new_zeros(())
         if not self.generative_weight:
             return zero, zero[None], zero[None]
+        y = torch.cat([batch.y, self._guess(x[n:], scores[n:])]) if len(x) > n else batch.y
         labels = self._labels(y, scores)
         bound = self.bound(batch.images(), self.encoder(x, labels), labels, observed=batch.observed)
         elbo = bound.elbo - math.log(self.n_classes)
@@ -134,7 +142,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         labels = self.one_hot(y, scores)
         if self.straight_through:
             probabilities = scores.softmax(dim=1)
-            labels = labels + self.straight_through * (probabilities - probabilities.detach())
+            labels = labels + self._straight_through_weight() * (probabilities - probabilities.detach())
         return labels
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:

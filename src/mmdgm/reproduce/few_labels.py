@@ -12,7 +12,7 @@ from mmdgm.reproduce.sheets import ABSENT, Results, Sheet, Table, marked, quick_
 TABLE_6 = {
     "Conv-MMCVA": ("mnist-mmcva-100", "mnist-mmcva-1000", "mnist-mmcva-all"),
     "Conv-MMCVA, the authors' schedule": ("mnist-mmcva-100-authors", None, None),
-    "Conv-MMCVA with a teacher": ("mnist-mmcva-100-modern", None, None),
+    "Conv-MMCVA, averaged": ("mnist-mmcva-100-modern", None, None),
 }
 TABLE_6_SEEDS = {
     "mnist-mmcva-100": 10,

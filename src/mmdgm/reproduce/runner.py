@@ -44,7 +44,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "mnist-mmcva-100-labels-alone": {"epochs": 300},
     "Training": {"epochs": 2, "batch": 100, "warmup_steps": 400, "dropout": 0.2},
     "SemiSupervisedTraining": {"epochs": 1, "unlabeled_batch": 200},
-    "LabelsFirstTraining": {"label_epochs": 1, "epochs": 1, "unlabeled_batch": 200},
 }
 
 
