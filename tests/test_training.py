@@ -32,9 +32,7 @@ TWO_STAGES = PretrainedTraining(
     pretrain_epochs=2, epochs=3, batch=40, log_every=4, checkpoint_seconds=0.0, warmup_steps=3, weight_decay=1e-4
 )
 SEMI = SemiSupervisedTraining(epochs=3, batch=20, unlabeled_batch=40, log_every=3, checkpoint_seconds=0.0)
-AVERAGED = AveragedConditionalVAEConfig(
-    z=4, averaging=0.9, straight_through=1e-3, straight_through_steps=8, turn=10.0, shift=1.0
-)
+AVERAGED = AveragedConditionalVAEConfig(z=4, averaging=0.9, straight_through=1e-3, turn=10.0, shift=1.0)
 
 
 def in_a_fresh_process(test):

@@ -42,10 +42,15 @@ class ConditionalVAE(VAE):
         super().__init__(encoder, decoder, samples=samples, likelihood=likelihood)
         self.classifier, self.n_classes = classifier, n_classes
 
+    @property
+    def answering(self) -> Classifier:
+        """The classifier that scores and features come from."""
+        return self.classifier
+
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
         """Unbounded margins of each class, `(rows, K)`."""
-        return at_least_float32(self.classifier(x))
+        return at_least_float32(self.answering(x))
 
     def one_hot(self, y: Tensor, like: Tensor) -> Tensor:
         """Classes `(rows,)` as one-hot labels `(rows, K)`."""
@@ -72,7 +77,7 @@ class ConditionalVAE(VAE):
     @torch.no_grad()
     def embed(self, x: Tensor) -> Tensor:
         """The features that the classifier's last layer sees, `(rows, width)`."""
-        return at_least_float32(self.classifier.features(x))
+        return at_least_float32(self.answering.features(x))
 
     @torch.no_grad()
     def generate(self, z: Tensor, y: Tensor | None = None) -> Tensor:

@@ -96,9 +96,6 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         """The putative labels ŷ of unlabeled rows with these scores, as the generative model is given them."""
         return scores.argmax(dim=1)
 
-    def _straight_through_weight(self) -> float | Tensor:
-        return self.straight_through
-
     def _margin_terms(self, scores: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted sum of the margin terms, and each of them by its name; the labeled rows come first."""
         n = len(y)
@@ -142,7 +139,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         labels = self.one_hot(y, scores)
         if self.straight_through:
             probabilities = scores.softmax(dim=1)
-            labels = labels + self._straight_through_weight() * (probabilities - probabilities.detach())
+            labels = labels + self.straight_through * (probabilities - probabilities.detach())
         return labels
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
