@@ -366,6 +366,13 @@ def test_straight_through_passes_the_labels_gradient_into_the_softmax():
     _, expected = torch.autograd.functional.vjp(lambda s: softmax(s, dim=1), scores, 0.01 * labels.grad)
     torch.testing.assert_close(gradients(model, batch)["classifier.scores"], expected)
 
+    model.left.fill_(0.25)
+    torch.testing.assert_close(gradients(model, batch)["classifier.scores"], expected)
+    fading = with_fixed_scores(batch, straight_through=0.01, straight_through_fades=True, **off)
+    for left in (1.0, 0.25):
+        fading.left.fill_(left)
+        torch.testing.assert_close(gradients(fading, batch)["classifier.scores"], left * expected)
+
 
 def test_labeled_and_unlabeled_rows_share_batch_statistics():
     batch, model = small_batch(), mmcva()

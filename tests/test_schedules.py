@@ -44,3 +44,8 @@ def test_warm_up_rises_linearly_and_never_from_0():
 
 def test_warm_up_multiplies_the_decay():
     assert schedule("cosine", warmup_steps=99).rate(50) == pytest.approx(0.2 * 51 / 100)
+
+
+def test_what_is_left_falls_from_1_and_counts_the_step_itself():
+    short = schedule("constant", total_steps=4)
+    assert [short.left(step) for step in range(4)] == [1, 0.75, 0.5, 0.25]

@@ -27,7 +27,7 @@ from mmdgm.training import (
 )
 
 MMVA = MaxMarginVAEConfig(network="mlp", hidden=(16, 16), z=4, features="hidden", C=15.0, margin=3.0)
-MMCVA = MaxMarginConditionalVAEConfig(z=4, straight_through=1e-3)
+MMCVA = MaxMarginConditionalVAEConfig(z=4, straight_through=1e-3, straight_through_fades=True)
 TWO_STAGES = PretrainedTraining(
     pretrain_epochs=2, epochs=3, batch=40, log_every=4, checkpoint_seconds=0.0, warmup_steps=3, weight_decay=1e-4
 )
@@ -167,6 +167,16 @@ def test_training_lowers_the_loss_and_follows_the_schedule():
     assert records[-1].metrics["hinge"] < 1.5 < records[0].metrics["hinge"]
     assert records[0].learning_rate == pytest.approx(1e-2, rel=0.01)
     assert records[-1].learning_rate < 1e-4
+
+
+def test_the_model_is_told_how_much_of_a_stage_is_left():
+    model, seen = build(MMVA), []
+    model.register_forward_hook(lambda *_: seen.append(model.left.item()))
+    Trainer(model, TWO_STAGES, device="cpu").fit(digits(unlabeled=False))
+    stages = ([1 - step / total for step in range(total)] for total in (10, 15))
+    assert seen == pytest.approx([left for stage in stages for left in stage])
+    assert model.left == 1  # as in a new model
+    assert "left" not in model.state_dict()
 
 
 def test_bf16_follows_float32():

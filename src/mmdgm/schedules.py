@@ -1,4 +1,4 @@
-"""The learning rate as a pure function of the step: nothing to save, nothing to restore."""
+"""The learning rate, and how much is left, as pure functions of the step: nothing to save, nothing to restore."""
 
 import math
 from dataclasses import dataclass
@@ -28,6 +28,10 @@ class Schedule:
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         return self.base * min(1.0, (step + 1) / (self.warmup_steps + 1)) * self._decay(step)
+
+    def left(self, step: int) -> float:
+        """The share of all steps that a step and those after it are."""
+        return 1 - step / self.total_steps
 
     def _decay(self, step: int) -> float:
         if self.name == "cosine":

@@ -57,16 +57,18 @@ class Stepper:
         module: nn.Module,  # an Objective, perhaps compiled or in DDP
         optimizer: FusedAdam,
         rate: Tensor,  # the optimizer's learning rate
+        left: Tensor,  # the model's share of training that lies ahead
         batches: Batches,
         *,
         interval: int,
         captured: bool,
     ):
-        self.fabric, self.module, self.optimizer, self.rate = fabric, module, optimizer, rate
+        self.fabric, self.module, self.optimizer = fabric, module, optimizer
+        self.rate, self.left = rate, left
         device = fabric.device
         share = batches.rows(range(1), rank=fabric.global_rank, world_size=fabric.world_size)
         self.rows = Rows(*(part.new_zeros(interval, part.shape[1]) for part in share))
-        self.rates = torch.zeros(interval, device=device)
+        self.rates, self.lefts = (torch.zeros(interval, device=device) for _ in range(2))
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.names: tuple[str, ...] = ()
         self.sums: Tensor | None = None
@@ -97,9 +99,9 @@ class Stepper:
         else:
             self.store = batches.store
 
-    def run(self, batches: Batches, steps: range, rates: list[float]) -> dict[str, float]:
+    def run(self, batches: Batches, steps: range, rates: list[float], lefts: list[float]) -> dict[str, float]:
         """Take some consecutive steps; returns the mean of each term, the one thing that leaves the device."""
-        self._plan(batches, steps, rates)
+        self._plan(batches, steps, rates, lefts)
         for step in steps:
             self.generator.manual_seed(noise_seed(batches.seed, step, self.fabric.global_rank))
             if self.graph is not None:
@@ -112,7 +114,7 @@ class Stepper:
 
     def warm_up(self, batches: Batches) -> None:
         """Compile and capture, as far as asked. It changes weights: the caller puts them back."""
-        self._plan(batches, range(1), [0.0])
+        self._plan(batches, range(1), [0.0], [1.0])
         if self.captured:
             self.graph = capture(self._step, warm_up=self._first_step)
         else:
@@ -122,11 +124,12 @@ class Stepper:
         self.position.zero_()
         self._step()
 
-    def _plan(self, batches: Batches, steps: range, rates: list[float]) -> None:
+    def _plan(self, batches: Batches, steps: range, rates: list[float], lefts: list[float]) -> None:
         share = batches.rows(steps, rank=self.fabric.global_rank, world_size=self.fabric.world_size)
         for own, new in zip(self.rows, share, strict=True):
             own[: len(new)].copy_(new)
-        self.rates[: len(rates)].copy_(torch.tensor(rates))
+        for table, values in ((self.rates, rates), (self.lefts, lefts)):
+            table[: len(values)].copy_(torch.tensor(values))
         self.position.zero_()
         if self.sums is not None:
             self.sums.zero_()
@@ -134,6 +137,7 @@ class Stepper:
     def _step(self) -> None:
         self.optimizer.zero_grad()
         rows = Rows(*(table[self.position].squeeze(0) for table in self.rows))
+        self.left.copy_(self.lefts[self.position].squeeze(0))
         with self.fabric.autocast():
             terms = self.module(self.store, rows)
         self.fabric.backward(terms.loss)

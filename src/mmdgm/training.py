@@ -279,6 +279,7 @@ class Trainer:
             self._modules[compiled],
             make_adam(self.model, rate, weight_decay=self.settings.weight_decay),
             rate,
+            self.model.left,
             batches,
             interval=self.settings.log_every,
             captured=captured,
@@ -347,6 +348,7 @@ class _Run:
                 self.at.stage, self.at.step = self.at.stage + 1, 0
         except StopIteration:
             steps = self.steps_before() + self.at.step
+        self.model.left.fill_(1)
         if not self.weights_are_finite():
             self.stop("a weight became infinite or no number", "a lower learning_rate")
         seconds = self.at.seconds
@@ -384,8 +386,8 @@ class _Run:
     def run_interval(self, steps: range, schedule: Schedule) -> dict[str, float]:
         """Take some steps of the stage; returns the means of the terms."""
         before = self.steps_before()
-        rates = [schedule.rate(step) for step in steps]
-        return self.stepper.run(self.batches, range(before + steps.start, before + steps.stop), rates)
+        rates, lefts = ([of(step) for step in steps] for of in (schedule.rate, schedule.left))
+        return self.stepper.run(self.batches, range(before + steps.start, before + steps.stop), rates, lefts)
 
     def steps_before(self) -> int:
         """Steps of the stages before the current one."""

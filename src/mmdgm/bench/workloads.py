@@ -67,7 +67,8 @@ class Steps:
         return self.trainer.execution(self.batches)
 
     def take(self, steps: int) -> dict[str, float]:
-        return self.stepper.run(self.batches, range(steps), [LEARNING_RATE] * steps)
+        rates, lefts = [LEARNING_RATE] * steps, [1.0] * steps
+        return self.stepper.run(self.batches, range(steps), rates, lefts)
 
     def turn(self) -> float:
         self.take(self.steps)
@@ -123,7 +124,8 @@ class OurMLP:
 
     def epoch(self) -> int:
         steps = self.batches.steps_per_epoch
-        self.stepper.run(self.batches, range(self.step, self.step + steps), [LEARNING_RATE] * steps)
+        rates, lefts = [LEARNING_RATE] * steps, [1.0] * steps
+        self.stepper.run(self.batches, range(self.step, self.step + steps), rates, lefts)
         self.step += steps
         return steps * self.batches.rows_per_step
 

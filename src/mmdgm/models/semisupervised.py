@@ -12,7 +12,8 @@ With ŷ = argmax_k s_k(x) for unlabeled rows, and means over the rows that each 
 
 The point estimate ŷ makes a step cost the same for any number of classes. It is a constant for the gradient, but
 for the straight-through term: the gradient of the generative loss with respect to the one-hot labels flows,
-weighted, into softmax(s).
+weighted, into softmax(s). The weight stays, or fades linearly to 0 in training: early on the gradient turns whole
+groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise.
 """
 
 import math
@@ -63,6 +64,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         balance_weight: float = 1e-3,
         generative_weight: float = 1.0,
         straight_through: float = 0.0,
+        straight_through_fades: bool = False,
         last_layer_decay: float = 1e-4,
         margin: float = 1.0,
         samples: int = 1,
@@ -71,7 +73,8 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         super().__init__(classifier, encoder, decoder, n_classes=n_classes, samples=samples, likelihood=likelihood)
         self.alpha, self.margin = alpha, margin
         self.hinge_weight, self.hat_weight, self.balance_weight = hinge_weight, hat_weight, balance_weight
-        self.generative_weight, self.straight_through = generative_weight, straight_through
+        self.generative_weight = generative_weight
+        self.straight_through, self.straight_through_fades = straight_through, straight_through_fades
         self.last_layer_decay = last_layer_decay
         self.class_weight: Tensor | None = None  # (K,): factors of the hinge loss
         self.balance_ratio: Tensor | None = None  # (K,): a class's share of all rows over its share of labels
@@ -138,8 +141,9 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         """One-hot labels `(rows, K)`; their gradient reaches softmax(scores) with the straight-through weight."""
         labels = self.one_hot(y, scores)
         if self.straight_through:
+            weight = self.straight_through * self.left if self.straight_through_fades else self.straight_through
             probabilities = scores.softmax(dim=1)
-            labels = labels + self.straight_through * (probabilities - probabilities.detach())
+            labels = labels + weight * (probabilities - probabilities.detach())
         return labels
 
     def trivial_solution(self, metrics: dict[str, float]) -> str | None:
@@ -161,14 +165,16 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
     balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
     generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
+    straight_through_fades: bool = setting(False, "whether that weight falls to 0, linearly, in training")
     last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
 
     model_class: ClassVar[type[MaxMarginConditionalVAE]] = MaxMarginConditionalVAE
 
     def arguments(self) -> dict[str, Any]:
         """What the objective is made with, as the model's keyword arguments."""
-        weights = ("hinge_weight", "hat_weight", "balance_weight", "generative_weight", "straight_through")
-        names = ("alpha", *weights, "last_layer_decay", "margin", "samples")
+        weights = ("hinge_weight", "hat_weight", "balance_weight", "generative_weight")
+        straight_through = ("straight_through", "straight_through_fades")
+        names = ("alpha", *weights, *straight_through, "last_layer_decay", "margin", "samples")
         return {name: getattr(self, name) for name in names} | {"likelihood": LIKELIHOODS[self.likelihood]}
 
     def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginConditionalVAE:

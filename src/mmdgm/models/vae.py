@@ -72,12 +72,15 @@ class VAE(nn.Module):
     `decoder(z, labels)` maps codes `(rows, z)`, and one-hot labels or None, to what `decode` makes p(x|z) of.
     """
 
+    left: Tensor  # (): the share of training that lies ahead, which the trainer counts down from 1
+
     def __init__(
         self, encoder: Encoder, decoder: nn.Module, *, samples: int = 1, likelihood: Likelihood | None = None
     ):
         super().__init__()
         self.encoder, self.decoder, self.samples = encoder, decoder, samples
         self.likelihood = likelihood or BernoulliPixels()
+        self.register_buffer("left", torch.ones(()), persistent=False)
 
     def forward(self, batch: Batch) -> Terms:
         """The objective −mean ELBO over all rows, labeled or not."""
