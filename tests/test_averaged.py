@@ -1,4 +1,4 @@
-"""The averaged model: what the average is, who sees distorted images, what the generative model is told."""
+"""The averaged model: what the average is, who sees distorted images, whose guesses count."""
 
 import pytest
 import torch
@@ -142,11 +142,17 @@ def test_the_average_never_drops_out():
     assert not model.average.training
 
 
-def test_the_average_is_not_asked_where_nothing_is_generated():
-    model = averaged(generative_weight=0.0).train()
-    model.average.register_forward_hook(lambda *_: pytest.fail("asked"))
-    terms = objective(model, small_batch())
-    assert (terms.elbo.item(), terms.hat.shape) == (0, (5,))
+def test_the_hat_loss_takes_the_average_s_guess():
+    model = with_given_scores(averaging=1.0, generative_weight=0.0)
+    model.steps.fill_(1e9)
+    with torch.no_grad():
+        model.classifier.last.weight.mul_(-1)  # so that classifier and average disagree
+    unlabeled = torch.zeros(3, *SHAPE)
+    unlabeled.flatten(1)[:, :3] = torch.tensor([[0.2, 1.0, 0.6], [0.9, 0.1, 0.3], [0.0, 0.3, 0.4]])
+    terms = model(Batch(torch.rand(3, *SHAPE), torch.arange(3), unlabeled))
+    # 1 + the largest score of another class − the score of the guess, as −0.2 + 1
+    torch.testing.assert_close(terms.hat, torch.tensor([1.8, 1.8, 1.4]))
+    assert terms.top_class_share.item() == pytest.approx(1 / 3)
 
 
 def test_all_rows_labeled():

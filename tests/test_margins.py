@@ -58,6 +58,7 @@ def test_hat_is_the_gap_to_the_second_largest_score():
     best, second = scores.topk(2, dim=1).values.T
     torch.testing.assert_close(hat(scores, margin=1.5), (1.5 - (best - second)).clamp(min=0))
     assert hat(SCORES, margin=1.0).tolist() == pytest.approx([0.0, 0.9, 0.0])
+    assert hat(SCORES, torch.tensor([0, 0, 2]), margin=1.0).tolist() == pytest.approx([0.0, 0.9, 3.0])
 
 
 def test_hat_of_two_classes_has_the_shape_of_a_hat():

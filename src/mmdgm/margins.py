@@ -21,12 +21,12 @@ def hinge(scores: Tensor, y: Tensor, *, margin: float) -> Tensor:
     return augmented.max(dim=1).values - true_score.squeeze(1)
 
 
-def hat(scores: Tensor, *, margin: float) -> Tensor:
+def hat(scores: Tensor, guess: Tensor | None = None, *, margin: float) -> Tensor:
     """Hat loss of each unlabeled row, paper §3.3, shape `(rows,)`: the hinge with the putative label.
 
-    max(0, margin − (largest score − second largest)).
+    max(0, margin − (largest score − second largest)), where no other guess of the labels is given.
     """
-    return hinge(scores, scores.argmax(dim=1), margin=margin)
+    return hinge(scores, scores.argmax(dim=1) if guess is None else guess, margin=margin)
 
 
 def label_balance(scores: Tensor, y: Tensor, scores_unlabeled: Tensor, *, weight: Tensor | None = None) -> Tensor:

@@ -178,20 +178,34 @@ MNIST_CNN = replace(
 # 12, 50,000/10,000 split, 60 epochs, classifier alone): rate 3e-4 and dropout .5: 2.87 %; 1e-3 and .5: 2.47 %;
 # 1e-3 and .3: 1.88 %
 CONV_MMCVA = MaxMarginConditionalVAEConfig(straight_through=3e-4, dropout=0.3)
+# Validation errors with 100 labels, seeds 13 and 14 (50,000/10,000 split, 100 + 150 rows a step). Of seed 13, no
+# labeled seven has a bar.
+#   8,000 steps: straight-through constant at 1.5e-3, without L2 penalty  2.58 %, 1.40 %
+#                with one of 1e-4                                         1.13 %, 1.24 %; at 3e-4  1.07 %, 1.35 %
+#                at 1e-3 and at 2e-3                                      2.43 %, 1.04 %; 1.44 %, 1.43 %
+#   20,000:      fading from 3e-3                                         1.01 %, not run
+#                fading from 2e-3                                         1.20 %, 1.01 %
+#                constant at 1.5e-3                                       2.44 %, 1.35 %
+#                the classifier alone                                     2.40 %, 1.25 %
+# A label balance of .1, not 1e-3: 1.14 %, not 1.94 % (seed 10, the classifier alone, no penalty, 10,000 steps)
+MNIST_MMCVA = replace(
+    CONV_MMCVA, balance_weight=0.1, dropout=0.1, straight_through=3e-3, straight_through_fades=True
+)
+# with 100 labels 399 steps an epoch
+MMCVA_TRAINING = SemiSupervisedTraining(
+    epochs=50, batch=100, unlabeled_batch=150, learning_rate=1e-3, weight_decay=1e-4
+)
 MNIST_MMCVA_100 = Config(
-    preset="mnist-mmcva-100",
-    data=replace(MNIST, labels=100),
-    model=CONV_MMCVA,
-    # 119 steps an epoch
-    training=SemiSupervisedTraining(epochs=84, batch=100, unlabeled_batch=500, learning_rate=1e-3),
+    preset="mnist-mmcva-100", data=replace(MNIST, labels=100), model=MNIST_MMCVA, training=MMCVA_TRAINING
 )
 MNIST_MMCVA_100_AUTHORS = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-100-authors",
     model=replace(CONV_MMCVA, dropout=0.5),
-    training=replace(
-        MNIST_MMCVA_100.training,
+    training=SemiSupervisedTraining(
         epochs=3000,
+        batch=100,
+        unlabeled_batch=500,
         learning_rate=3e-4,
         schedule="step",
         decay_start=1500,
@@ -202,8 +216,9 @@ MNIST_MMCVA_1000 = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-1000",
     data=replace(MNIST, labels=1000),
-    model=replace(CONV_MMCVA, narrow=True),
-    training=SemiSupervisedTraining(epochs=60, batch=250, unlabeled_batch=350, learning_rate=1e-3),
+    model=replace(MNIST_MMCVA, dropout=0.3, narrow=True),
+    # 147 steps an epoch
+    training=replace(MMCVA_TRAINING, epochs=136, unlabeled_batch=400),
 )
 # the label curve: other numbers of labels with the settings of 100
 MNIST_CURVE = tuple(
@@ -223,19 +238,34 @@ MNIST_MMCVA_ALL = replace(
     training=Training(epochs=100, batch=600, learning_rate=1e-3),
 )
 
-# Beyond the paper: the same networks and objective, another recipe. Settings are yet to be chosen
+# Beyond the paper: the same networks, another recipe. Settings are provisional: they were compared while the hat
+# loss still took the classifier's own guess
+AVERAGED = AveragedConditionalVAEConfig(
+    balance_weight=0.1,
+    dropout=0.1,
+    straight_through=3e-3,
+    straight_through_fades=True,
+    turn=8.0,
+    shift=1.0,
+    zoom=0.05,
+    shear=0.1,
+)
 MNIST_MMCVA_100_MODERN = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-100-modern",
-    model=AveragedConditionalVAEConfig(
-        balance_weight=0.1,
-        dropout=0.1,
-        straight_through=2e-3,
-        turn=8.0,
-        shift=1.0,
-        zoom=0.05,
-        shear=0.1,
-    ),
+    model=AVERAGED,
+    training=replace(MMCVA_TRAINING, epochs=75),
+)
+MORE_DISTORTED = replace(AVERAGED, turn=12.0, shift=2.0, zoom=0.1, shear=0.2)
+MNIST_MMCVA_1000_MODERN = replace(
+    MNIST_MMCVA_1000, preset="mnist-mmcva-1000-modern", model=replace(MORE_DISTORTED, narrow=True)
+)
+# validation error after 40,000 steps of 200 rows 0.33 % (seed 10, the classifier alone), of MNIST_MMCVA_ALL 0.43 %
+MNIST_MMCVA_ALL_MODERN = replace(
+    MNIST_MMCVA_ALL,
+    preset="mnist-mmcva-all-modern",
+    model=replace(MORE_DISTORTED, hat_weight=0.0, balance_weight=0.0, straight_through=0.0),
+    training=Training(epochs=133, batch=200, learning_rate=1e-3),
 )
 
 
@@ -269,7 +299,7 @@ MNIST_NAIVE_100 = Config(
     preset="mnist-conv-mmva-100",
     data=MNIST_MMCVA_100.data,
     model=replace(CONV_MMVA, dropout=0.5),
-    training=replace(MNIST_MMCVA_100.training, warmup_steps=2400, weight_decay=1e3 / 120 / 500),
+    training=replace(MMCVA_TRAINING, warmup_steps=2400, weight_decay=1e3 / 120 / 500),
 )
 
 SVHN_LCN = Data(dataset="svhn", preprocessing="lcn")
@@ -307,8 +337,11 @@ NORB_MMCVA_1000 = Config(
 
 FASHION = Data(dataset="fashion")
 FASHION_CONV_MMVA = replace(MNIST_CONV_MMVA, preset="fashion-conv-mmva", data=FASHION)
-FASHION_MMCVA_1000 = replace(
-    MNIST_MMCVA_1000, preset="fashion-mmcva-1000", data=replace(FASHION, labels=1000), model=CONV_MMCVA
+FASHION_MMCVA_1000 = Config(
+    preset="fashion-mmcva-1000",
+    data=replace(FASHION, labels=1000),
+    model=CONV_MMCVA,
+    training=SemiSupervisedTraining(epochs=60, batch=250, unlabeled_batch=350, learning_rate=1e-3),
 )
 DIGITS_MMCVA_50 = Config(
     preset="digits-mmcva-50",
@@ -381,7 +414,10 @@ PRESETS = (
         Preset(config=config, model_name="Conv-MMCVA", cell="label curve", time="1 min; 2 h")
         for config in MNIST_CURVE
     ),
-    Preset(config=MNIST_MMCVA_100_MODERN, model_name="Conv-MMCVA, averaged", cell="beyond"),
+    *(
+        Preset(config=config, model_name="Conv-MMCVA, averaged", cell="beyond")
+        for config in (MNIST_MMCVA_100_MODERN, MNIST_MMCVA_1000_MODERN, MNIST_MMCVA_ALL_MODERN)
+    ),
     Preset(
         config=SVHN_MMCVA_1000, model_name="Conv-MMCVA", cell="Table 7, there with extra", paper="4.95 ± 0.18 %"
     ),

@@ -4,7 +4,9 @@ The classifier s sees distorted images in training, and the trained model answer
 weights ψ̄ are a running average of ψ. At step t = 0, 1, …, before ψ is changed:
 
     ψ̄ ← ψ̄ + max(1 − a, 10/(10 + t)) · (ψ − ψ̄)      a  share that is kept; early on, ψ̄ spans a tenth of the steps
-    ŷ = argmax_k s̄_k(x)                             what the generative model is told of unlabeled x
+    ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is: in the bound and the hat loss
+
+So the hat loss asks for more than a clear decision: for the same one, however the image is distorted.
 """
 
 import copy

@@ -84,10 +84,11 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return bool(self.generative_weight)
 
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
-        x = batch.seen()
+        x, n = batch.seen(), len(batch.y)
         scores = self._training_scores(x)
-        margin_loss, terms = self._margin_terms(scores, batch.y)
-        generative_loss, elbo, kl = self._generative_terms(batch, x, scores)
+        guess = self._guess(x[n:], scores[n:]) if len(x) > n else batch.y[:0]
+        margin_loss, terms = self._margin_terms(scores, batch.y, guess)
+        generative_loss, elbo, kl = self._generative_terms(batch, x, scores, guess)
         loss = self.alpha * margin_loss + generative_loss
         return MaxMarginConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms)
 
@@ -96,10 +97,10 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return at_least_float32(self.classifier(x))
 
     def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
-        """The putative labels ŷ of unlabeled rows with these scores, as the generative model is given them."""
+        """The putative labels ŷ of unlabeled rows with these scores."""
         return scores.argmax(dim=1)
 
-    def _margin_terms(self, scores: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def _margin_terms(self, scores: Tensor, y: Tensor, guess: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted sum of the margin terms, and each of them by its name; the labeled rows come first."""
         n = len(y)
         scores_unlabeled = scores[n:]
@@ -109,10 +110,9 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         zero = scores.new_zeros(())
         hat, balance, top_class_share = zero[None], zero, zero
         if len(scores_unlabeled):
-            hat = margins.hat(scores_unlabeled, margin=self.margin)
+            hat = margins.hat(scores_unlabeled, guess, margin=self.margin)
             balance = margins.label_balance(scores[:n], y, scores_unlabeled, weight=self.balance_ratio)
-            putative = self.one_hot(scores_unlabeled.argmax(dim=1), scores)
-            top_class_share = mean_over_ranks(putative.mean(dim=0)).max()
+            top_class_share = mean_over_ranks(self.one_hot(guess, scores).mean(dim=0)).max()
 
         loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
         if self.hinge_weight:
@@ -123,16 +123,17 @@ class MaxMarginConditionalVAE(ConditionalVAE):
             loss = loss + self.balance_weight * balance
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
 
-    def _generative_terms(self, batch: Batch, x: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _generative_terms(
+        self, batch: Batch, x: Tensor, scores: Tensor, guess: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The weighted −mean ELBO; ELBO and KL of each row, given y or ŷ. Zeros where the bound is left out.
 
         `x` is what the encoder sees, `scores` are those that the straight-through gradient reaches.
         """
-        n, zero = len(batch.y), scores.new_zeros(())
         if not self.generative_weight:
+            zero = scores.new_zeros(())
             return zero, zero[None], zero[None]
-        y = torch.cat([batch.y, self._guess(x[n:], scores[n:])]) if len(x) > n else batch.y
-        labels = self._labels(y, scores)
+        labels = self._labels(torch.cat([batch.y, guess]), scores)
         bound = self.bound(batch.images(), self.encoder(x, labels), labels, observed=batch.observed)
         elbo = bound.elbo - math.log(self.n_classes)
         return -self.generative_weight * elbo.mean(), elbo, bound.kl
