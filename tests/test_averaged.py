@@ -142,17 +142,23 @@ def test_the_average_never_drops_out():
     assert not model.average.training
 
 
-def test_the_hat_loss_takes_the_average_s_guess():
-    model = with_given_scores(averaging=1.0, generative_weight=0.0)
+@pytest.mark.parametrize(
+    ("average_guesses", "expected", "top_class_share"),
+    # 1 + the largest score of another class − the score of the guess, as 1 − 0.2 + 1; or − 0.6 + 0.2
+    [(True, [1.8, 1.8, 1.4], 1 / 3), (False, [0.6, 0.8, 0.7], 2 / 3)],
+)
+def test_the_hat_loss_takes_the_guess_of_the_average_or_of_the_classifier(
+    average_guesses, expected, top_class_share
+):
+    model = with_given_scores(averaging=1.0, average_guesses=average_guesses, generative_weight=0.0)
     model.steps.fill_(1e9)
     with torch.no_grad():
         model.classifier.last.weight.mul_(-1)  # so that classifier and average disagree
     unlabeled = torch.zeros(3, *SHAPE)
     unlabeled.flatten(1)[:, :3] = torch.tensor([[0.2, 1.0, 0.6], [0.9, 0.1, 0.3], [0.0, 0.3, 0.4]])
     terms = model(Batch(torch.rand(3, *SHAPE), torch.arange(3), unlabeled))
-    # 1 + the largest score of another class − the score of the guess, as −0.2 + 1
-    torch.testing.assert_close(terms.hat, torch.tensor([1.8, 1.8, 1.4]))
-    assert terms.top_class_share.item() == pytest.approx(1 / 3)
+    torch.testing.assert_close(terms.hat, torch.tensor(expected))
+    assert terms.top_class_share.item() == pytest.approx(top_class_share)
 
 
 def test_all_rows_labeled():
@@ -178,7 +184,7 @@ def test_a_step_is_one_graph():
 
 
 def test_config_builds_it_with_all_its_settings():
-    settings = {"averaging": 0.97, "straight_through": 1e-3}
+    settings = {"averaging": 0.97, "average_guesses": True, "straight_through": 1e-3}
     distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2}
     others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0}
     config = AveragedConditionalVAEConfig(z=4, **settings, **distortion, **others)

@@ -4,9 +4,10 @@ The classifier s sees distorted images in training, and the trained model answer
 weights ψ̄ are a running average of ψ. At step t = 0, 1, …, before ψ is changed:
 
     ψ̄ ← ψ̄ + max(1 − a, 10/(10 + t)) · (ψ − ψ̄)      a  share that is kept; early on, ψ̄ spans a tenth of the steps
-    ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is: in the bound and the hat loss
+    ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is, in the bound
 
-So the hat loss asks for more than a clear decision: for the same one, however the image is distorted.
+The hat loss takes the guess argmax_k s_k of the distorted image, or that ŷ: then it asks for more than a clear
+decision, for the same one however the image is distorted. But what the average has got wrong, it keeps.
 """
 
 import copy
@@ -39,6 +40,7 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         decoder: nn.Module,
         *,
         averaging: float = 0.999,
+        average_guesses: bool = False,
         turn: float = 0.0,
         shift: float = 0.0,
         zoom: float = 0.0,
@@ -46,7 +48,7 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         **others: Any,  # of MaxMarginConditionalVAE
     ):
         super().__init__(classifier, encoder, decoder, **others)
-        self.averaging = averaging
+        self.averaging, self.average_guesses = averaging, average_guesses
         self.turn, self.shift, self.zoom, self.shear = turn, shift, zoom, shear
         self.average = copy.deepcopy(classifier).requires_grad_(False)
         self.register_buffer("steps", torch.zeros(()))
@@ -85,12 +87,17 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
     def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
         return self.scores(x).argmax(dim=1)
 
+    def _margin_terms(self, scores: Tensor, y: Tensor, guess: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        own = scores[len(y) :].argmax(dim=1)
+        return super()._margin_terms(scores, y, guess if self.average_guesses else own)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     """How an AveragedConditionalVAE is built."""
 
     averaging: float = setting(0.999, "share of its weights that the average keeps in a step", least=0, most=1)
+    average_guesses: bool = setting(False, "whether the hat loss takes the average's guess, not the classifier's")
     turn: float = setting(0.0, "distortion of what the classifier sees: degrees, up to", least=0)
     shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
     zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
@@ -99,5 +106,5 @@ class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     model_class = AveragedConditionalVAE
 
     def arguments(self) -> dict[str, Any]:
-        names = ("averaging", "turn", "shift", "zoom", "shear")
+        names = ("averaging", "average_guesses", "turn", "shift", "zoom", "shear")
         return super().arguments() | {name: getattr(self, name) for name in names}
