@@ -50,6 +50,17 @@ class Given(Classifier):
         return x.flatten(1)[:, :3]
 
 
+def disagreeing(**weights):
+    """A model whose average guesses the largest of a row's first pixels, its classifier the smallest; and rows."""
+    model = with_given_scores(averaging=1.0, **weights)
+    model.steps.fill_(1e9)
+    with torch.no_grad():
+        model.classifier.last.weight.mul_(-1)
+    unlabeled = torch.zeros(3, *SHAPE)
+    unlabeled.flatten(1)[:, :3] = torch.tensor([[0.2, 1.0, 0.6], [0.9, 0.1, 0.3], [0.0, 0.3, 0.4]])
+    return model, Batch(torch.rand(3, *SHAPE), torch.arange(3), unlabeled)
+
+
 def with_given_scores(**weights):
     _, encoder, decoder = networks()
     return AveragedConditionalVAE(Given(), encoder, decoder, n_classes=3, **WEIGHTS | weights).train()
@@ -101,16 +112,10 @@ def test_the_average_takes_in_batch_statistics_and_has_no_gradient():
 
 
 def test_the_classifier_sees_distorted_images_and_the_generative_model_the_images_and_the_average_s_classes():
-    model = with_given_scores(turn=20.0, averaging=1.0)
-    model.steps.fill_(1e9)
-    with torch.no_grad():
-        model.classifier.last.weight.mul_(-1)  # so that classifier and average disagree
+    model, batch = disagreeing(turn=20.0)
     seen = {}
     model.classifier.register_forward_pre_hook(lambda _, args: seen.update(classifier=args[0]))
     model.encoder.register_forward_pre_hook(lambda _, args: seen.update(encoder=args[0], labels=args[1]))
-    unlabeled = torch.zeros(3, *SHAPE)
-    unlabeled.flatten(1)[:, :3] = torch.tensor([[0.2, 1.0, 0.6], [0.9, 0.1, 0.3], [0.0, 0.3, 0.4]])
-    batch = Batch(torch.rand(3, *SHAPE), torch.arange(3), unlabeled)
     terms = model(batch)
     assert seen["classifier"].shape == batch.images().shape
     assert not torch.equal(seen["classifier"], batch.images())
@@ -150,15 +155,17 @@ def test_the_average_never_drops_out():
 def test_the_hat_loss_takes_the_guess_of_the_average_or_of_the_classifier(
     average_guesses, expected, top_class_share
 ):
-    model = with_given_scores(averaging=1.0, average_guesses=average_guesses, generative_weight=0.0)
-    model.steps.fill_(1e9)
-    with torch.no_grad():
-        model.classifier.last.weight.mul_(-1)  # so that classifier and average disagree
-    unlabeled = torch.zeros(3, *SHAPE)
-    unlabeled.flatten(1)[:, :3] = torch.tensor([[0.2, 1.0, 0.6], [0.9, 0.1, 0.3], [0.0, 0.3, 0.4]])
-    terms = model(Batch(torch.rand(3, *SHAPE), torch.arange(3), unlabeled))
+    model, batch = disagreeing(average_guesses=average_guesses)
+    terms = model(batch)
     torch.testing.assert_close(terms.hat, torch.tensor(expected))
     assert terms.top_class_share.item() == pytest.approx(top_class_share)
+
+
+def test_the_average_is_not_asked_where_nobody_wants_its_guess():
+    model = averaged(generative_weight=0.0).train()
+    model.average.register_forward_hook(lambda *_: pytest.fail("asked"))
+    terms = objective(model, small_batch())
+    assert (terms.elbo.item(), terms.hat.shape) == (0, (5,))
 
 
 def test_all_rows_labeled():

@@ -56,7 +56,7 @@ class Sizes:
     images: int = 21_000  # in memory
     rounds: int = 7  # turns of each contender
     seconds: float = 0.5  # of a turn
-    labeled: int = 100  # rows of a Conv-MMCVA batch, as in the preset mnist-mmcva-100
+    labeled: int = 100  # rows of a Conv-MMCVA batch, as in the preset mnist-mmcva-100-authors
     unlabeled: int = 500
     conv_batch: int = 500
     mlp_epoch: int = 20_000

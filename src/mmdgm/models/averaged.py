@@ -85,7 +85,8 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         return super()._training_scores(x)
 
     def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
-        return self.scores(x).argmax(dim=1)
+        asked = self.generative_weight or self.average_guesses
+        return (self.scores(x) if asked else scores).argmax(dim=1)
 
     def _margin_terms(self, scores: Tensor, y: Tensor, guess: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         own = scores[len(y) :].argmax(dim=1)
