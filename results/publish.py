@@ -6,7 +6,7 @@ A page shows a table between `<!-- table1 -->` and `<!-- /table1 -->`. `make tab
 from pathlib import Path
 
 from mmdgm.persistence import write_whole
-from mmdgm.reproduce.runner import read_results
+from mmdgm.reproduce.runner import lay_out
 from mmdgm.reproduce.sheets import markdown
 from mmdgm.reproduce.tables import TABLES
 
@@ -17,7 +17,7 @@ PAGES = (RESULTS.parent / "README.md", RESULTS.parent / "docs" / "reproduction.m
 def published() -> dict[str, str]:
     """The tables that there are results of, as markdown, by name."""
     tables = {name: table for name, table in TABLES.items() if (RESULTS / table.folder).is_dir()}
-    return {name: markdown(table.lay_out(read_results(RESULTS, table))) for name, table in tables.items()}
+    return {name: markdown(lay_out(RESULTS, table)) for name, table in tables.items()}
 
 
 def filled(page: str, tables: dict[str, str]) -> str:

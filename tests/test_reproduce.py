@@ -1,6 +1,7 @@
 """The paper's tables: other imputers against their literal forms, layout from result files, small runs."""
 
 import dataclasses
+import io
 import json
 from functools import partial
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from sklearn.covariance import LedoitWolf
 from sklearn.impute import KNNImputer
 
@@ -20,7 +22,7 @@ from mmdgm.presets import config_to_json, find_preset
 from mmdgm.reproduce import conditional_figures, few_labels, paper, runner
 from mmdgm.reproduce.baselines import IMPUTERS, NearestImages, OneGaussian
 from mmdgm.reproduce.patterns import mask_of
-from mmdgm.reproduce.runner import QUICK
+from mmdgm.reproduce.runner import QUICK, Reproduction
 from mmdgm.reproduce.sheets import BASELINES, spread
 from mmdgm.reproduce.supervised import preset_of
 from mmdgm.reproduce.tables import TABLES
@@ -281,6 +283,23 @@ def test_what_was_made_with_other_settings_is_refused(mmdgm, tmp_path):
         code, _, err = mmdgm("reproduce", what, *where)
         assert code == 2
         assert "epochs=2, not 1000" in " ".join(err.split())
+
+
+@pytest.mark.usefixtures("small_mnist")
+def test_a_table_goes_without_a_run_that_was_stopped_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(QUICK, "mnist-mmva", {"pretrain_epochs": 0, "epochs": 1, "learning_rate": 1e30})
+    table = dataclasses.replace(TABLES["table1"], presets=("mnist-va", "mnist-mmva"))
+    console = Console(file=io.StringIO())
+    work = Reproduction(out=tmp_path, seeds=1, quick=True, console=console, device="cpu")
+    (sheet,), _ = work.make(table)
+    counts = {row[0]: row[3] for row in sheet.rows}
+    assert (counts["VA+Pegasos (quick)"], counts["MMVA"]) == ("1", "0")
+    (note,) = [note for note in sheet.notes if "not counted" in note]
+    assert note.startswith("mnist-mmva seed 0 was stopped and is not counted: stopped after training: elbo")
+    assert "mnist-mmva: seed 0 stopped after training: elbo" in console.file.getvalue()
+    said = console.file.tell()
+    assert work.make(table)[0] == [sheet]
+    assert console.file.tell() == said  # it is not tried again
 
 
 def test_what_is_unknown_is_refused(mmdgm, tmp_path):

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from mmdgm.errors import InputError
-from mmdgm.settings import from_json, override, replace_settings, setting, settings_of, to_json
+from mmdgm.settings import defaults, from_json, override, replace_settings, setting, settings_of, to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,11 @@ class Outer:
     name: str
     inner: Inner = field(default_factory=Inner)
     other: Other = field(default_factory=Other)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Necessary:
+    width: int
 
 
 OUTER = Outer(name="a name")
@@ -142,10 +147,15 @@ def test_json_round_trip_is_equal():
     assert from_json(Inner, json.loads(json.dumps(to_json(config)))) == config
 
 
-def test_json_with_unknown_or_missing_keys_is_refused():
-    values = to_json(Inner())
+def test_json_with_unknown_keys_or_without_necessary_ones_is_refused():
     with pytest.raises(InputError, match=r"^Inner has no setting colour, depth$"):
-        from_json(Inner, {**values, "depth": 1, "colour": 2})
-    del values["width"]
-    with pytest.raises(InputError, match=r"^Inner lacks the setting width$"):
-        from_json(Inner, values)
+        from_json(Inner, {**to_json(Inner()), "depth": 1, "colour": 2})
+    with pytest.raises(InputError, match=r"^Necessary lacks the setting width$"):
+        from_json(Necessary, {})
+
+
+def test_a_setting_that_json_does_not_know_has_its_default():
+    values = to_json(Inner(rate=2.0))
+    del values["width"], values["layers"]
+    assert from_json(Inner, values) == Inner(rate=2.0)
+    assert (defaults(Inner)["layers"], defaults(Outer)) == ([5, 5], {})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from mmdgm.presets import Config, check, config_to_json, find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
 from mmdgm.runs import Rows, RunFolder, evaluate, load_data, read_run_config, split_rows
 from mmdgm.sampling import sample_grid
+from mmdgm.settings import defaults
 from mmdgm.training import Record, SemiSupervisedTraining, Trainer, checkpoint_step
 
 
@@ -122,10 +124,13 @@ def _check_folder(config: Config, seed: int, folder: RunFolder, resume: bool) ->
 
 
 def differing_settings(saved: dict[str, Any], config: Config) -> Iterator[tuple[str, Any, Any]]:
-    """The settings (key, saved, now) in which a saved config, as `config_to_json` makes it, is another one."""
+    """The settings (key, saved, now) in which a saved config, as `config_to_json` makes it, is another one.
+
+    A setting that the saved config does not name is younger; it had its default (see `from_json`).
+    """
     now = config_to_json(config)
     for part in ("data", "model", "training"):
-        before = saved.get(part, {})
+        before = defaults(getattr(config, part)) | saved.get(part, {})
         for key, value in now[part].items():
             if before.get(key) != value:
                 yield key, before.get(key), value
@@ -207,8 +212,13 @@ def _train_run(
     if isinstance(model, MaxMarginVAE) and not model.C:
         console.print("training the classifier on the frozen features (Pegasos) …", highlight=False)
         fit_frozen_classifier(model, rows.x, rows.y, scale=dataset.scale)
-    write_tensors(folder.weights, model.state_dict())
     figures = evaluate(model, dataset, rows)
+    if broken := [name for name, value in figures.items() if value is not None and not isfinite(value)]:
+        reason = f"stopped after training: {', '.join(broken)} is infinite or no number; try a lower learning_rate"
+        write_json(folder.result, {**result, "status": "stopped", "reason": reason})
+        fabric.barrier()
+        raise TrainingStopped(reason)
+    write_tensors(folder.weights, model.state_dict())
     save_figures(folder, model, dataset, config.data.preprocessing)
     result |= {
         "status": "done",

@@ -129,13 +129,23 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A flat settings object of the given kind from plain values; unknown or missing keys are errors."""
+    """A flat settings object of the given kind from plain values; unknown keys are errors.
+
+    A setting that is not named is younger than the values: its default must mean what was done before there was
+    a choice. One without a default must be named.
+    """
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if unknown := set(values) - names:
         raise InputError(f"{kind.__name__} has no setting {', '.join(sorted(unknown))}")
-    if missing := names - set(values):
+    if missing := names - set(values) - set(defaults(kind)):
         raise InputError(f"{kind.__name__} lacks the setting {', '.join(sorted(missing))}")
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+
+
+def defaults(kind: Any) -> dict[str, Any]:
+    """The default values of a settings class, or of an object's, as plain values."""
+    values = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def _nearest(key: str, known: Mapping[str, Setting]) -> str:

@@ -8,7 +8,7 @@ What is there is not done again: an interrupted command goes on when it is given
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from mmdgm import datasets
 from mmdgm.datasets import Dataset
 from mmdgm.devices import pick_device
 from mmdgm.environment import device_name, git_commit, versions
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.experiments import differing_settings, train_runs
 from mmdgm.imputation import missing_mse
 from mmdgm.persistence import read_json, write_json, write_whole
@@ -33,6 +33,7 @@ from mmdgm.runs import RunFolder, load_run, read_run_config
 from mmdgm.settings import replace_settings
 
 QUICK_ROWS = 500
+DONE = "done"
 # Minutes on two CPU cores, by preset or by the way of training. Conv nets want small batches and little dropout to
 # leave the trivial solution so soon: with the preset's, Conv-MMVA still has a hinge of 1 after three epochs. The
 # narrow classifier starts slowly: after an epoch it still errs 12 to 26 %
@@ -77,23 +78,25 @@ class Reproduction:
         for preset in table.presets:
             wanted = range(self.seeds or (1 if self.quick else table.seeds.get(preset, SEEDS)))
             lacking = [s for s in wanted if not self.result_file(table.folder, preset, s).exists()]
-            self.train(preset, lacking)
+            try:
+                self.train(preset, lacking)
+            except TrainingStopped as error:
+                self.console.print(f"{preset}: {error}", markup=False, highlight=False, soft_wrap=True)
             for seed in lacking:
                 result = read_json(self.run_folder(preset, seed).result)
-                if table.folder == MISSING:
+                if table.folder == MISSING and result["status"] == DONE:
                     result = self.measure(preset, seed, result)
                 write_json(self.result_file(table.folder, preset, seed), result)
         for name in table.baselines:
             file = self.result_file(table.folder, name, 0)
             if not file.exists():
                 write_json(file, self.measure_baseline(name))
-        results = read_results(self.out, table)
-        sheets = table.lay_out(results)
+        sheets = lay_out(self.out, table)
         files = [self.out / f"{table.name}.md"]
         write_whole(files[0], markdown(sheets).encode())
         if table.draw:
             files.append(self.out / f"{table.name}.png")
-            table.draw(files[-1], results)
+            table.draw(files[-1], read_results(self.out, table))
         return sheets, files
 
     def train(self, preset: str, seeds: list[int]) -> None:
@@ -192,10 +195,25 @@ class Reproduction:
         return datasets.load("mnist", self.data_dir)
 
 
+def lay_out(out: Path, table: Table) -> list[Sheet]:
+    """The table of the results in `out`, with a note on runs that were stopped: their cells go without them."""
+    *sheets, last = table.lay_out(read_results(out, table))
+    stopped = [
+        f"{cell} seed {seed} was {result['status']} and is not counted: {result['reason']}."
+        for cell in table.presets
+        for seed, result in enumerate_results(out / table.folder / cell)
+        if result["status"] != DONE
+    ]
+    return [*sheets, replace(last, notes=[*last.notes, *stopped])]
+
+
 def read_results(out: Path, table: Table) -> dict[str, list[dict[str, Any]]]:
-    """Of each cell the results that are there, by seed."""
+    """Of each cell the results of the runs that reached their end, by seed."""
     cells = (*table.presets, *table.baselines)
-    return {cell: [result for _, result in enumerate_results(out / table.folder / cell)] for cell in cells}
+    return {
+        cell: [result for _, result in enumerate_results(out / table.folder / cell) if result["status"] == DONE]
+        for cell in cells
+    }
 
 
 def enumerate_results(cell: Path) -> list[tuple[int, dict[str, Any]]]:
