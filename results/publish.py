@@ -1,6 +1,7 @@
 """Lay the paper's tables out from the result.json files here, and put them into the pages that show them.
 
-A page shows a table between `<!-- table1 -->` and `<!-- /table1 -->`. `make tables` runs this.
+A page shows a table between `<!-- table1 -->` and `<!-- /table1 -->`; docs/reproduction.md shows all of them, the
+README some. `make tables` runs this.
 """
 
 from pathlib import Path
@@ -25,9 +26,10 @@ def filled(page: str, tables: dict[str, str]) -> str:
     for name, text in tables.items():
         before, begin, rest = page.partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- /{name} -->")
-        if not end:
-            raise ValueError(f"the page has no marks {begin.strip()} and <!-- /{name} -->")
-        page = f"{before}{begin}\n{text}\n{end}{after}"
+        if bool(begin) != bool(end):
+            raise ValueError(f"of the marks of {name} only one is there, {begin.strip() or end}")
+        if end:
+            page = f"{before}{begin}\n{text}\n{end}{after}"
     return page
 
 

@@ -110,7 +110,16 @@ def save_lines(
         axis.plot(list(points), list(points.values()), marker="o", markersize=4, linewidth=1.2, label=name)
     for name, level in levels.items():
         axis.axhline(level, color="0.4", linewidth=0.8, linestyle="--")
-        axis.annotate(name, (0.01, level), xycoords=("axes fraction", "data"), va="bottom", fontsize=8)
+        axis.annotate(
+            name,
+            (0.99, level),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, -2),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=8,
+        )
     axis.set(xlabel=x, ylabel=y, ylim=(0, None))
     axis.set_xticks(sorted({place for points in lines.values() for place in points}))
     axis.grid(alpha=0.3)

@@ -183,7 +183,7 @@ CONV_MMCVA = MaxMarginConditionalVAEConfig(straight_through=3e-4, dropout=0.3)
 #   8,000 steps: straight-through constant at 1.5e-3, without L2 penalty  2.58 %, 1.40 %
 #                with one of 1e-4                                         1.13 %, 1.24 %; at 3e-4  1.07 %, 1.35 %
 #                at 1e-3 and at 2e-3                                      2.43 %, 1.04 %; 1.44 %, 1.43 %
-#   20,000:      fading from 3e-3                                         1.01 %, not run
+#   20,000:      fading from 3e-3                                         1.01 %, 1.16 %; from 5e-3  1.21 %, 1.23 %
 #                fading from 2e-3                                         1.20 %, 1.01 %
 #                constant at 1.5e-3                                       2.44 %, 1.35 %
 #                the classifier alone                                     2.40 %, 1.25 %

@@ -199,7 +199,7 @@ def lay_out(out: Path, table: Table) -> list[Sheet]:
     """The table of the results in `out`, with a note on runs that were stopped: their cells go without them."""
     *sheets, last = table.lay_out(read_results(out, table))
     stopped = [
-        f"{cell} seed {seed} was {result['status']} and is not counted: {result['reason']}."
+        f"{cell} seed {seed} was {result['status']} and is not counted: {result['reason'].partition(';')[0]}."
         for cell in table.presets
         for seed, result in enumerate_results(out / table.folder / cell)
         if result["status"] != DONE
