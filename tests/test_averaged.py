@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from mmdgm.augmentation import distort
 from mmdgm.batches import Batch
 from mmdgm.models import AveragedConditionalVAE, AveragedConditionalVAEConfig, MaxMarginConditionalVAE
 from mmdgm.networks import Classifier
@@ -124,6 +125,22 @@ def test_the_classifier_sees_distorted_images_and_the_generative_model_the_image
     assert terms.elbo.shape == (6,)
 
 
+def test_distortions_grow_in_training():
+    seen = []
+    for left, grow in ((1.0, True), (0.75, True), (0.75, False)):
+        model = averaged(shift=2.0, distortions_grow=grow).train()
+        model.left.fill_(left)
+        model.classifier.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+        torch.manual_seed(3)
+        model._training_scores(torch.rand(2, *SHAPE, generator=torch.Generator().manual_seed(0)))
+    x = torch.rand(2, *SHAPE, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(seen[0], x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(seen[1], distort(x, turn=0.0, shift=0.5, zoom=0.0, shear=0.0))
+    torch.manual_seed(3)
+    torch.testing.assert_close(seen[2], distort(x, turn=0.0, shift=2.0, zoom=0.0, shear=0.0))
+
+
 def test_a_look_at_the_objective_changes_nothing_and_distorts_nothing():
     model = averaged(turn=20.0, shift=2.0).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -148,15 +165,17 @@ def test_the_average_never_drops_out():
 
 
 @pytest.mark.parametrize(
-    ("average_guesses", "expected", "top_class_share"),
-    # 1 + the largest score of another class − the score of the guess, as 1 − 0.2 + 1; or − 0.6 + 0.2
-    [(True, [1.8, 1.8, 1.4], 1 / 3), (False, [0.6, 0.8, 0.7], 2 / 3)],
+    ("average_guesses", "left", "of_average"),
+    [(1.0, 1.0, True), (0.5, 0.5, True), (0.5, 0.51, False), (0.0, 0.01, False)],
 )
-def test_the_hat_loss_takes_the_guess_of_the_average_or_of_the_classifier(
-    average_guesses, expected, top_class_share
+def test_the_hat_loss_takes_the_guess_of_the_classifier_and_later_of_the_average(
+    average_guesses, left, of_average
 ):
     model, batch = disagreeing(average_guesses=average_guesses)
+    model.left.fill_(left)
     terms = model(batch)
+    # 1 + the largest score of another class − the score of the guess, as 1 − 0.2 + 1; or − 0.6 + 0.2
+    expected, top_class_share = ([1.8, 1.8, 1.4], 1 / 3) if of_average else ([0.6, 0.8, 0.7], 2 / 3)
     torch.testing.assert_close(terms.hat, torch.tensor(expected))
     assert terms.top_class_share.item() == pytest.approx(top_class_share)
 
@@ -177,9 +196,12 @@ def test_all_rows_labeled():
 def test_a_step_is_one_graph():
     """Where a step breaks into several graphs, compiling fails on a GPU or is no use."""
     batch = small_batch()
-    model, literal = (averaged(turn=10.0, straight_through=1e-3) for _ in range(2))
+    timed = {"distortions_grow": True, "average_guesses": 0.5, "hat_starts": 0.2}
+    model, literal = (averaged(turn=10.0, straight_through=1e-3, **timed) for _ in range(2))
     compiled = torch.compile(model.train(), backend="aot_eager", fullgraph=True)
     for step in range(2):
+        model.left.fill_(1 - step * 0.6)
+        literal.left.fill_(1 - step * 0.6)
         assert objective(compiled, batch, seed=step).loss.item() == pytest.approx(
             objective(literal.train(), batch, seed=step).loss.item(), rel=1e-5
         )
@@ -191,11 +213,12 @@ def test_a_step_is_one_graph():
 
 
 def test_config_builds_it_with_all_its_settings():
-    settings = {"averaging": 0.97, "average_guesses": True, "straight_through": 1e-3}
+    settings = {"averaging": 0.97, "average_guesses": 0.3, "straight_through": 1e-3, "distortions_grow": True}
     distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2}
-    others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0}
+    others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0, "hat_starts": 0.1}
     config = AveragedConditionalVAEConfig(z=4, **settings, **distortion, **others)
     model = config.build(SHAPE, n_classes=3, n_rows=6)
     assert isinstance(model, AveragedConditionalVAE)
-    for name, value in (settings | distortion | others).items():
+    assert model.distortion == distortion
+    for name, value in (settings | others).items():
         assert getattr(model, name) == pytest.approx(value)

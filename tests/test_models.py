@@ -374,6 +374,16 @@ def test_straight_through_passes_the_labels_gradient_into_the_softmax():
         torch.testing.assert_close(gradients(fading, batch)["classifier.scores"], left * expected)
 
 
+def test_the_hat_loss_comes_in_when_a_share_of_training_has_passed():
+    batch = small_batch()
+    late, without, full = (mmcva(hat_weight=w, hat_starts=s) for w, s in ((0.3, 0.25), (0.0, 0.0), (0.3, 0.0)))
+    for left, expected in ((1.0, without), (0.76, without), (0.75, full), (0.01, full)):
+        for model in (late, expected):
+            model.left.fill_(left)
+        torch.testing.assert_close(objective(late, batch).loss, objective(expected, batch).loss)
+    assert objective(full, batch).loss != objective(without, batch).loss
+
+
 def test_labeled_and_unlabeled_rows_share_batch_statistics():
     batch, model = small_batch(), mmcva()
     norm = model.classifier.stack.norms[0]

@@ -6,8 +6,9 @@ weights ψ̄ are a running average of ψ. At step t = 0, 1, …, before ψ is ch
     ψ̄ ← ψ̄ + max(1 − a, 10/(10 + t)) · (ψ − ψ̄)      a  share that is kept; early on, ψ̄ spans a tenth of the steps
     ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is, in the bound
 
-The hat loss takes the guess argmax_k s_k of the distorted image, or that ŷ: then it asks for more than a clear
-decision, for the same one however the image is distorted. But what the average has got wrong, it keeps.
+The hat loss takes the guess argmax_k s_k of the distorted image; where it is asked to, in a last part of training,
+that ŷ: then it asks for more than a clear decision, for the same one however the image is distorted. But what the
+average has got wrong, it keeps; early on that does harm.
 """
 
 import copy
@@ -40,16 +41,18 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         decoder: nn.Module,
         *,
         averaging: float = 0.999,
-        average_guesses: bool = False,
+        average_guesses: float = 0.0,
         turn: float = 0.0,
         shift: float = 0.0,
         zoom: float = 0.0,
         shear: float = 0.0,
+        distortions_grow: bool = False,
         **others: Any,  # of MaxMarginConditionalVAE
     ):
         super().__init__(classifier, encoder, decoder, **others)
         self.averaging, self.average_guesses = averaging, average_guesses
-        self.turn, self.shift, self.zoom, self.shear = turn, shift, zoom, shear
+        self.distortion = {"turn": turn, "shift": shift, "zoom": zoom, "shear": shear}
+        self.distortions_grow = distortions_grow
         self.average = copy.deepcopy(classifier).requires_grad_(False)
         self.register_buffer("steps", torch.zeros(()))
 
@@ -81,7 +84,7 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
 
     def _training_scores(self, x: Tensor) -> Tensor:
         if self.training:
-            x = distort(x, turn=self.turn, shift=self.shift, zoom=self.zoom, shear=self.shear)
+            x = distort(x, **self.distortion, strength=1 - self.left if self.distortions_grow else 1.0)
         return super()._training_scores(x)
 
     def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
@@ -90,7 +93,8 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
 
     def _margin_terms(self, scores: Tensor, y: Tensor, guess: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         own = scores[len(y) :].argmax(dim=1)
-        return super()._margin_terms(scores, y, guess if self.average_guesses else own)
+        taken = torch.where(self.left <= self.average_guesses, guess, own) if self.average_guesses else own
+        return super()._margin_terms(scores, y, taken)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +102,17 @@ class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     """How an AveragedConditionalVAE is built."""
 
     averaging: float = setting(0.999, "share of its weights that the average keeps in a step", least=0, most=1)
-    average_guesses: bool = setting(False, "whether the hat loss takes the average's guess, not the classifier's")
+    average_guesses: float = setting(
+        0.0, "share of training, its last part, in which the hat loss takes the average's guess", least=0, most=1
+    )
     turn: float = setting(0.0, "distortion of what the classifier sees: degrees, up to", least=0)
     shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
     zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
     shear: float = setting(0.0, "distortion: slant, up to", least=0)
+    distortions_grow: bool = setting(False, "whether distortions grow from 0, linearly, in training")
 
     model_class = AveragedConditionalVAE
 
     def arguments(self) -> dict[str, Any]:
-        names = ("averaging", "average_guesses", "turn", "shift", "zoom", "shear")
+        names = ("averaging", "average_guesses", "turn", "shift", "zoom", "shear", "distortions_grow")
         return super().arguments() | {name: getattr(self, name) for name in names}

@@ -13,7 +13,8 @@ With ŷ = argmax_k s_k(x) for unlabeled rows, and means over the rows that each 
 The point estimate ŷ makes a step cost the same for any number of classes. It is a constant for the gradient, but
 for the straight-through term: the gradient of the generative loss with respect to the one-hot labels flows,
 weighted, into softmax(s). The weight stays, or fades linearly to 0 in training: early on the gradient turns whole
-groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise.
+groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise. The hat loss
+may come in later, when the labels have taught what they can: it makes the classifier sure of what it guesses then.
 """
 
 import math
@@ -61,6 +62,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         alpha: float = 0.1,
         hinge_weight: float = 1.0,
         hat_weight: float = 0.3,
+        hat_starts: float = 0.0,
         balance_weight: float = 1e-3,
         generative_weight: float = 1.0,
         straight_through: float = 0.0,
@@ -73,6 +75,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         super().__init__(classifier, encoder, decoder, n_classes=n_classes, samples=samples, likelihood=likelihood)
         self.alpha, self.margin = alpha, margin
         self.hinge_weight, self.hat_weight, self.balance_weight = hinge_weight, hat_weight, balance_weight
+        self.hat_starts = hat_starts
         self.generative_weight = generative_weight
         self.straight_through, self.straight_through_fades = straight_through, straight_through_fades
         self.last_layer_decay = last_layer_decay
@@ -118,7 +121,8 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         if self.hinge_weight:
             loss = loss + self.hinge_weight * hinge.mean()
         if self.hat_weight:
-            loss = loss + self.hat_weight * hat.mean()
+            started = 1 - self.left >= self.hat_starts if self.hat_starts else 1
+            loss = loss + self.hat_weight * started * hat.mean()
         if self.balance_weight:
             loss = loss + self.balance_weight * balance
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
@@ -163,6 +167,7 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
     margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
     hinge_weight: float = setting(1.0, "weight of the hinge loss on labeled rows", least=0)
     hat_weight: float = setting(0.3, "weight α_U of the hat loss on unlabeled rows", least=0)
+    hat_starts: float = setting(0.0, "share of training that passes before the hat loss comes in", least=0, most=1)
     balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
     generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
@@ -173,7 +178,7 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
 
     def arguments(self) -> dict[str, Any]:
         """What the objective is made with, as the model's keyword arguments."""
-        weights = ("hinge_weight", "hat_weight", "balance_weight", "generative_weight")
+        weights = ("hinge_weight", "hat_weight", "hat_starts", "balance_weight", "generative_weight")
         straight_through = ("straight_through", "straight_through_fades")
         names = ("alpha", *weights, *straight_through, "last_layer_decay", "margin", "samples")
         return {name: getattr(self, name) for name in names} | {"likelihood": LIKELIHOODS[self.likelihood]}
