@@ -24,12 +24,14 @@ def published() -> dict[str, str]:
 def filled(page: str, tables: dict[str, str]) -> str:
     """The page with what stands between its marks replaced."""
     for name, text in tables.items():
-        before, begin, rest = page.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- /{name} -->")
-        if bool(begin) != bool(end):
-            raise ValueError(f"of the marks of {name} only one is there, {begin.strip() or end}")
-        if end:
-            page = f"{before}{begin}\n{text}\n{end}{after}"
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        if begin not in page and end not in page:
+            continue
+        before, _, rest = page.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"there is no {begin.strip()} with {end} after it")
+        page = f"{before}{begin}\n{text}\n{end}{after}"
     return page
 
 

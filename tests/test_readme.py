@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mmdgm import datasets
 from mmdgm.experiments import differing_settings
@@ -50,6 +51,31 @@ def test_the_paper_s_tables_are_those_of_the_result_files():
     assert all(table in reproduction for table in tables.values()), "run `make tables`"
     for text in (readme, reproduction):
         assert publish["filled"](text, tables) == text
+
+
+def test_a_page_with_one_of_a_table_s_marks_is_refused():
+    filled = runpy.run_path(str(ROOT / "results" / "publish.py"))["filled"]
+    assert filled("<!-- t -->\nold\n<!-- /t -->.", {"t": "new", "u": "other"}) == "<!-- t -->\n\nnew\n<!-- /t -->."
+    for page in ("<!-- t -->\nold", "old\n<!-- /t -->", "<!-- /t --> <!-- t -->\n"):
+        with pytest.raises(ValueError, match="there is no <!-- t --> with <!-- /t --> after it"):
+            filled(page, {"t": "new"})
+
+
+def test_figures_in_the_text_are_those_of_the_result_files():
+    def errors(folder):
+        return [
+            json.loads(file.read_text())["error_percent"] for file in (ROOT / "results" / folder).glob("*/*.json")
+        ]
+
+    def spread(folder):
+        return f"{np.mean(errors(folder)):.2f} ± {np.std(errors(folder), ddof=1):.2f}"
+
+    deviations = (ROOT / "results" / "DEVIATIONS.md").read_text()
+    assert f"with 100 labels: {spread('table6/mnist-mmcva-100').replace('± 0', '± ')} %" in deviations
+    assert f"{spread('ablations/mnist-mmcva-100-classifier').replace('± 0', '± ')} %" in deviations
+    assert f"[{spread('mnist/mnist-mmcva-100-84-epochs')} %]" in (ROOT / "docs" / "performance.md").read_text()
+    seed_0 = json.loads((ROOT / "results/table6/mnist-mmcva-100/seed-0/result.json").read_text())
+    assert f"errs in {seed_0['error_percent']:.2f} % of the test images" in README
 
 
 def test_published_runs_are_those_of_the_presets():

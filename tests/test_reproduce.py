@@ -297,10 +297,12 @@ def test_a_table_goes_without_a_run_that_was_stopped_and_says_so(tmp_path, monke
     counts = {row[0]: row[3] for row in sheet.rows}
     assert (counts["VA+Pegasos (quick)"], counts["MMVA"]) == ("1", "0")
     (note,) = [note for note in sheet.notes if "not counted" in note]
-    assert note.startswith("mnist-mmva seed 0 was stopped and is not counted: stopped after training: elbo")
-    assert "mnist-mmva: seed 0 stopped after training: elbo" in console.file.getvalue()
+    assert note.startswith("mnist-mmva seed 0 was stopped and is not counted: stopped at its end: elbo")
+    assert "mnist-mmva: seed 0 stopped at its end: elbo" in console.file.getvalue()
     said = console.file.tell()
     assert work.make(table)[0] == [sheet]
+    other = dataclasses.replace(table, folder="another", name="another")
+    assert work.make(other)[0] == [sheet]
     assert console.file.tell() == said  # it is not tried again
 
 

@@ -13,7 +13,7 @@ def distort(
     """Images `(rows, channels, height, width)`, each distorted by amounts of its own, see `warp`.
 
     They are uniform: the angle in ± `turn` degrees, down and right in ± `shift` pixels, the scale in 1 ± `zoom`,
-    the slant in ± `shear`; all times `strength`.
+    the slant in ± `shear`; `strength` multiplies all four limits.
     """
     if not any((turn, shift, zoom, shear)):
         return x

@@ -156,7 +156,10 @@ def _train_run(
     if not fabric.is_global_zero:
         trainer.fit(batches, checkpoint=folder.checkpoint, resume=resume)
         fabric.barrier()  # the first rank evaluates
-        return read_json(folder.result)
+        result = read_json(folder.result)
+        if result["status"] == "stopped":
+            raise TrainingStopped(result["reason"])
+        return result
     write_json(
         folder.config,
         {
@@ -170,7 +173,7 @@ def _train_run(
             "scale": file_scale,
         },
     )
-    result: dict[str, Any] = {
+    result = {
         "status": "running",
         "preset": config.preset,
         "seed": seed,
@@ -212,13 +215,13 @@ def _train_run(
     if isinstance(model, MaxMarginVAE) and not model.C:
         console.print("training the classifier on the frozen features (Pegasos) …", highlight=False)
         fit_frozen_classifier(model, rows.x, rows.y, scale=dataset.scale)
+    write_tensors(folder.weights, model.state_dict())
     figures = evaluate(model, dataset, rows)
     if broken := [name for name, value in figures.items() if value is not None and not isfinite(value)]:
-        reason = f"stopped after training: {', '.join(broken)} is infinite or no number; try a lower learning_rate"
+        reason = f"stopped at its end: {', '.join(broken)} not finite; try a lower learning_rate"
         write_json(folder.result, {**result, "status": "stopped", "reason": reason})
         fabric.barrier()
         raise TrainingStopped(reason)
-    write_tensors(folder.weights, model.state_dict())
     save_figures(folder, model, dataset, config.data.preprocessing)
     result |= {
         "status": "done",

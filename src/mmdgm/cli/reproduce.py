@@ -44,7 +44,8 @@ def reproduce(
     """Train what one of the paper's tables is made of, and lay ours beside the paper's figures.
 
     Each cell is a preset, a run for each seed, and a result.json. What is there in OUT is not done again: an
-    interrupted command goes on when it is given again, and tables share runs.
+    interrupted command goes on when it is given again, and tables share runs. A run that was stopped, as at a
+    trivial solution, is named below its table and not counted.
 
     Example: `mmdgm reproduce table1 --quick`
     """

@@ -4,7 +4,8 @@
     OUT/TABLE/CELL/seed-N/result.json    what the table is made of; Tables 4 and 5 share theirs
     OUT/TABLE.md                         the table, and for some a picture, OUT/TABLE.png
 
-What is there is not done again: an interrupted command goes on when it is given again.
+What is there is not done again: an interrupted command goes on when it is given again. A run that was stopped, as
+at a trivial solution, is not tried again: tables go without it, and say so.
 """
 
 import time
@@ -33,7 +34,7 @@ from mmdgm.runs import RunFolder, load_run, read_run_config
 from mmdgm.settings import replace_settings
 
 QUICK_ROWS = 500
-DONE = "done"
+DONE, STOPPED = "done", "stopped"
 # Minutes on two CPU cores, by preset or by the way of training. Conv nets want small batches and little dropout to
 # leave the trivial solution so soon: with the preset's, Conv-MMVA still has a hinge of 1 after three epochs. The
 # narrow classifier starts slowly: after an epoch it still errs 12 to 26 %
@@ -102,10 +103,10 @@ class Reproduction:
     def train(self, preset: str, seeds: list[int]) -> None:
         """Train these runs of a preset, or go on with them."""
         pairs = [(seed, self.run_folder(preset, seed)) for seed in seeds]
-        begun = [folder for _, folder in pairs if folder.config.exists()]
-        for folder in begun:
+        for folder in [folder for _, folder in pairs if folder.config.exists()]:
             self.check_same(preset, read_run_config(folder)["config"], folder.path)
-        if all(folder.status() == "done" for _, folder in pairs):
+        pairs = [(seed, folder) for seed, folder in pairs if folder.status() not in (DONE, STOPPED)]
+        if not pairs:
             return
         config, overrides = self.config(preset)
         train_runs(
@@ -115,7 +116,7 @@ class Reproduction:
             console=self.console,
             data_dir=self.data_dir,
             device=self.device,
-            resume=bool(begun),
+            resume=any(folder.config.exists() for _, folder in pairs),
         )
 
     def check_results(self, table: Table) -> None:
@@ -199,10 +200,10 @@ def lay_out(out: Path, table: Table) -> list[Sheet]:
     """The table of the results in `out`, with a note on runs that were stopped: their cells go without them."""
     *sheets, last = table.lay_out(read_results(out, table))
     stopped = [
-        f"{cell} seed {seed} was {result['status']} and is not counted: {result['reason'].partition(';')[0]}."
+        f"{cell} seed {seed} was stopped and is not counted: {result['reason'].partition(';')[0]}."
         for cell in table.presets
         for seed, result in enumerate_results(out / table.folder / cell)
-        if result["status"] != DONE
+        if result["status"] == STOPPED
     ]
     return [*sheets, replace(last, notes=[*last.notes, *stopped])]
 

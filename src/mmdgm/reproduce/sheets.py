@@ -33,7 +33,7 @@ class Sheet:
         lines = [
             "| " + " | ".join(cells) + " |" for cells in (self.header, ["---"] * len(self.header), *self.rows)
         ]
-        return "\n".join([f"**{self.title}**", "", *lines, "", *self.notes]).rstrip() + "\n"
+        return "\n".join([f"**{self.title}**", "", *lines, "", "\n\n".join(self.notes)]).rstrip() + "\n"
 
 
 @dataclass(frozen=True, kw_only=True)
