@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from mmdgm.augmentation import distort
 from mmdgm.batches import Batch
 from mmdgm.models import AveragedConditionalVAE, AveragedConditionalVAEConfig, MaxMarginConditionalVAE
 from mmdgm.networks import Classifier
@@ -125,22 +124,6 @@ def test_the_classifier_sees_distorted_images_and_the_generative_model_the_image
     assert terms.elbo.shape == (6,)
 
 
-def test_distortions_grow_in_training():
-    seen = []
-    for left, grow in ((1.0, True), (0.75, True), (0.75, False)):
-        model = averaged(shift=2.0, distortions_grow=grow).train()
-        model.left.fill_(left)
-        model.classifier.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-        torch.manual_seed(3)
-        model._training_scores(torch.rand(2, *SHAPE, generator=torch.Generator().manual_seed(0)))
-    x = torch.rand(2, *SHAPE, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(seen[0], x)
-    torch.manual_seed(3)
-    torch.testing.assert_close(seen[1], distort(x, turn=0.0, shift=0.5, zoom=0.0, shear=0.0))
-    torch.manual_seed(3)
-    torch.testing.assert_close(seen[2], distort(x, turn=0.0, shift=2.0, zoom=0.0, shear=0.0))
-
-
 def test_a_look_at_the_objective_changes_nothing_and_distorts_nothing():
     model = averaged(turn=20.0, shift=2.0).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -196,7 +179,7 @@ def test_all_rows_labeled():
 def test_a_step_is_one_graph():
     """Where a step breaks into several graphs, compiling fails on a GPU or is no use."""
     batch = small_batch()
-    timed = {"distortions_grow": True, "average_guesses": 0.5, "hat_starts": 0.2}
+    timed = {"average_guesses": 0.5, "hat_starts": 0.2}
     model, literal = (averaged(turn=10.0, straight_through=1e-3, **timed) for _ in range(2))
     compiled = torch.compile(model.train(), backend="aot_eager", fullgraph=True)
     for step in range(2):
@@ -213,7 +196,7 @@ def test_a_step_is_one_graph():
 
 
 def test_config_builds_it_with_all_its_settings():
-    settings = {"averaging": 0.97, "average_guesses": 0.3, "straight_through": 1e-3, "distortions_grow": True}
+    settings = {"averaging": 0.97, "average_guesses": 0.3, "straight_through": 1e-3}
     distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2}
     others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0, "hat_starts": 0.1}
     config = AveragedConditionalVAEConfig(z=4, **settings, **distortion, **others)

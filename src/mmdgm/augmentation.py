@@ -7,17 +7,15 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 
-def distort(
-    x: Tensor, *, turn: float, shift: float, zoom: float, shear: float, strength: Tensor | float = 1.0
-) -> Tensor:
+def distort(x: Tensor, *, turn: float, shift: float, zoom: float, shear: float) -> Tensor:
     """Images `(rows, channels, height, width)`, each distorted by amounts of its own, see `warp`.
 
     They are uniform: the angle in ± `turn` degrees, down and right in ± `shift` pixels, the scale in 1 ± `zoom`,
-    the slant in ± `shear`; `strength` multiplies all four limits.
+    the slant in ± `shear`.
     """
     if not any((turn, shift, zoom, shear)):
         return x
-    draws = strength * (2 * torch.rand((5, len(x)), device=x.device) - 1)
+    draws = 2 * torch.rand((5, len(x)), device=x.device) - 1
     limits = (math.radians(turn), shift, shift, zoom, shear)
     # numbers, not a tensor of them: a step that is captured in a CUDA graph may copy nothing from the host
     angle, down, right, longer, slant = (limit * draw for limit, draw in zip(limits, draws, strict=True))

@@ -46,13 +46,11 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         shift: float = 0.0,
         zoom: float = 0.0,
         shear: float = 0.0,
-        distortions_grow: bool = False,
         **others: Any,  # of MaxMarginConditionalVAE
     ):
         super().__init__(classifier, encoder, decoder, **others)
         self.averaging, self.average_guesses = averaging, average_guesses
         self.distortion = {"turn": turn, "shift": shift, "zoom": zoom, "shear": shear}
-        self.distortions_grow = distortions_grow
         self.average = copy.deepcopy(classifier).requires_grad_(False)
         self.register_buffer("steps", torch.zeros(()))
 
@@ -84,7 +82,7 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
 
     def _training_scores(self, x: Tensor) -> Tensor:
         if self.training:
-            x = distort(x, **self.distortion, strength=1 - self.left if self.distortions_grow else 1.0)
+            x = distort(x, **self.distortion)
         return super()._training_scores(x)
 
     def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
@@ -109,10 +107,9 @@ class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
     zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
     shear: float = setting(0.0, "distortion: slant, up to", least=0)
-    distortions_grow: bool = setting(False, "whether distortions grow from 0, linearly, in training")
 
     model_class = AveragedConditionalVAE
 
     def arguments(self) -> dict[str, Any]:
-        names = ("averaging", "average_guesses", "turn", "shift", "zoom", "shear", "distortions_grow")
+        names = ("averaging", "average_guesses", "turn", "shift", "zoom", "shear")
         return super().arguments() | {name: getattr(self, name) for name in names}
