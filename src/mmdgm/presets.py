@@ -245,7 +245,7 @@ MNIST_MMCVA_ALL = replace(
     training=Training(epochs=100, batch=600, learning_rate=1e-3),
 )
 
-# Beyond the paper: the same networks, another recipe. Settings are provisional
+# Beyond the paper: the same networks, another recipe
 AVERAGED = AveragedConditionalVAEConfig(
     balance_weight=0.1,
     dropout=0.1,
@@ -256,6 +256,7 @@ AVERAGED = AveragedConditionalVAEConfig(
     zoom=0.05,
     shear=0.1,
 )
+# provisional
 MNIST_MMCVA_100_MODERN = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-100-modern",
