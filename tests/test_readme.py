@@ -73,12 +73,15 @@ def test_figures_in_the_text_are_those_of_the_result_files():
     def short(folder):
         return spread(folder).replace("± 0", "± ")
 
-    deviations = (ROOT / "results" / "DEVIATIONS.md").read_text()
+    deviations, mmcva = ((ROOT / page).read_text() for page in ("results/DEVIATIONS.md", "docs/mmcva.md"))
     assert f"with 100 labels: {short('table6/mnist-mmcva-100')} %" in deviations
     assert f"{short('ablations/mnist-mmcva-100-classifier')} %" in deviations
     for labels in ("1000", "all"):
         plain, averaged = (short(f"table6/mnist-mmcva-{labels}{kind}") for kind in ("", "-modern"))
         assert re.search(rf" {plain} % \(paper [^)]*\), averaged and distorted {averaged} ", deviations)
+        assert re.search(
+            rf"errs in {averaged[:4]} %.* errs in {plain[:4]} |in {averaged[:4]} against {plain[:4]}", mmcva
+        )
     assert f"[{spread('mnist/mnist-mmcva-100-84-epochs')} %]" in (ROOT / "docs" / "performance.md").read_text()
     seed_0 = json.loads((ROOT / "results/table6/mnist-mmcva-100/seed-0/result.json").read_text())
     assert f"errs in {seed_0['error_percent']:.2f} % of the test images" in README

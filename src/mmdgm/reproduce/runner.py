@@ -38,7 +38,7 @@ DONE, STOPPED = "done", "stopped"
 # Minutes on two CPU cores, by preset or by the way of training. Conv nets want small batches and little dropout to
 # leave the trivial solution so soon: with the preset's, Conv-MMVA still has a hinge of 1 after three epochs. The
 # narrow classifier starts slowly: after an epoch it still errs 12 to 26 %
-WIDE = {"epochs": 1, "batch": 100, "unlabeled_batch": 150, "dropout": 0.1, "narrow": False}
+WIDE = {"epochs": 1, "unlabeled_batch": 150, "narrow": False}
 QUICK: dict[str, dict[str, Any]] = {
     "mnist-va": {"epochs": 10},
     "mnist-mmva": {"pretrain_epochs": 0, "epochs": 10, "batch": 200},
