@@ -2,23 +2,40 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from conftest import image_size
 from mmdgm import __version__, datasets
+from mmdgm.cli import lazy
 from mmdgm.cli.train import parse_seeds
 from mmdgm.errors import InputError
 from mmdgm.presets import PRESETS
 
 
-@pytest.mark.parametrize("command", ["list", "train", "evaluate", "sample", "impute"])
+@pytest.mark.parametrize("command", lazy.COMMANDS.keys() - {"data"})
 def test_help_has_an_example(mmdgm, command):
     code, out, _ = mmdgm(command, "--help")
     assert code == 0
-    assert f"mmdgm {command}" in out
+    assert f"Usage: mmdgm {command}" in out
     assert "Example" in out
+
+
+@pytest.mark.parametrize("command", lazy.COMMANDS)
+def test_the_list_of_commands_says_what_their_own_pages_say(command):
+    assert lazy.COMMANDS[command].line == " ".join(lazy.load(command).help.partition("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["data", "list"]], ids=" ".join)
+def test_answers_that_need_no_torch_do_not_wait_for_it(words):
+    code = f"import sys; sys.argv = {['mmdgm', *words]}; from mmdgm.cli import main\ntry: main()\n"
+    code += "except SystemExit: pass\nprint('torch' in sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout
+    assert done.stderr == "False\n"
 
 
 def test_version_and_help_without_a_command(mmdgm):

@@ -6,24 +6,14 @@ from typing import Annotated, NoReturn
 import typer
 
 import mmdgm
-from mmdgm.cli.bench import bench
-from mmdgm.cli.common import err
-from mmdgm.cli.data import data
-from mmdgm.cli.export import export
-from mmdgm.cli.predict import predict
-from mmdgm.cli.reproduce import reproduce
-from mmdgm.cli.train import list_, train
-from mmdgm.cli.use import evaluate, impute, sample
+from mmdgm.cli.common import MARKUP, err
+from mmdgm.cli.lazy import LazyCommands, add_commands
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.ranks import is_first
 
 INTERRUPTED = 130
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-app.command("list")(list_)
-for command in (train, evaluate, predict, sample, impute, export, reproduce, bench):
-    app.command()(command)
-app.add_typer(data, name="data")
+app = typer.Typer(cls=LazyCommands, add_completion=False, rich_markup_mode=MARKUP)
+add_commands(app)
 
 
 def _version(wanted: bool) -> None:
@@ -61,6 +51,8 @@ def main() -> None:
 
 
 def _fail(message: object, code: int) -> NoReturn:
+    from mmdgm.ranks import is_first  # it imports torch
+
     if is_first():
         err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)

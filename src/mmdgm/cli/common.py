@@ -3,17 +3,15 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from mmdgm.errors import InputError
-from mmdgm.imputation import METHODS
-
 # tables in a pipe or a file need not fit a window
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 LARGEST_SEED = 2**32 - 1
+MARKUP: Literal["markdown"] = "markdown"  # of the commands' docstrings
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
@@ -33,15 +31,6 @@ def print_json(value: Any) -> None:
 def number(value: float | None) -> str:
     """A figure in a table."""
     return "–" if value is None else f"{value:.2f}"
-
-
-def way_to_impute(method: str, rounds: int | None) -> dict[str, Any]:
-    """--method and --rounds as arguments of `impute`."""
-    if method not in METHODS:
-        raise InputError(f"--method {method}: use {' or '.join(METHODS)}")
-    if rounds is not None and method != "draw":
-        raise InputError("--rounds is for --method draw; add that, or leave --rounds out")
-    return {"method": method, "rounds": rounds or 100}
 
 
 def report_files(files: list[Path], as_json: bool, **more: Any) -> None:

@@ -9,12 +9,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from mmdgm import datasets
-from mmdgm.cli.common import DataDir, Json, err, out, print_json, report_files
+from mmdgm.cli.common import MARKUP, DataDir, Json, err, out, print_json, report_files
 from mmdgm.datasets.files import by
 from mmdgm.datasets.sources import SOURCES, sources_of
 from mmdgm.errors import InputError
 
-data = typer.Typer(help="See, fetch and check the data sets.")
+data = typer.Typer(help="See, fetch and check the data sets.", add_completion=False, rich_markup_mode=MARKUP)
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Data sets; `mmdgm data list` shows all.")]
 Extra = Annotated[bool, typer.Option("--extra", help="With svhn's 531,131 extra training rows.")]

@@ -15,7 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from mmdgm import runs
-from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files, way_to_impute
+from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files
+from mmdgm.cli.filling import Rounds, way_to_impute
 from mmdgm.cli.own import read_own_rows, refuse
 from mmdgm.corruption import Mask
 from mmdgm.errors import InputError
@@ -67,10 +68,7 @@ def predict(
             "fifth of the time [default: mean]."
         ),
     ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --method draw: rounds of the iterative inference [default: 100]."),
-    ] = None,
+    rounds: Rounds = None,
     scale: Annotated[
         float | None,
         typer.Option(

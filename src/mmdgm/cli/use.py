@@ -19,8 +19,8 @@ from mmdgm.cli.common import (
     out,
     print_json,
     report_files,
-    way_to_impute,
 )
+from mmdgm.cli.filling import Rounds, way_to_impute
 from mmdgm.cli.own import read_own_rows, refuse
 from mmdgm.errors import InputError
 from mmdgm.imputation import impute as impute_values
@@ -103,10 +103,7 @@ def impute(
             help="npz file with an array x in which NaN is missing; or a CSV file with empty cells.",
         ),
     ],
-    rounds: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --method draw: rounds of the iterative inference [default: 100]."),
-    ] = None,
+    rounds: Rounds = None,
     method: Annotated[
         str | None,
         typer.Option(

@@ -1,0 +1,91 @@
+"""Commands, imported when they are called: torch and scikit-learn take seconds, a page of help need not."""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from mmdgm.cli.common import MARKUP
+
+
+class Place(NamedTuple):
+    """Where a command is defined, and the line that the list of commands has for it."""
+
+    module: str
+    attribute: str
+    line: str
+
+
+COMMANDS = {
+    "list": Place("presets", "list_", "Show the presets, or the settings of one."),
+    "train": Place(
+        "train",
+        "train",
+        "Train a preset, or a model of your own data, and leave model, figures and result.json in a run folder.",
+    ),
+    "evaluate": Place(
+        "use", "evaluate", "Print a run's error and bound on the test set (and on its validation rows, if any)."
+    ),
+    "predict": Place(
+        "predict",
+        "predict",
+        "Classify your own images or rows: a CSV file with prediction and scores of each, and a count per class.",
+    ),
+    "sample": Place(
+        "use",
+        "sample",
+        "Generate images: a PNG grid and an npz file with x (as the model sees them), z and, if conditional, y.",
+    ),
+    "impute": Place(
+        "use",
+        "impute",
+        "Fill missing values: an npz file with x and missing, and a picture of images before and after.",
+    ),
+    "export": Place(
+        "export",
+        "export",
+        "Write a run's classifier as a file that other programs can run, and check its scores.",
+    ),
+    "reproduce": Place(
+        "reproduce",
+        "reproduce",
+        "Train what one of the paper's tables is made of, and lay ours beside the paper's figures.",
+    ),
+    "bench": Place(
+        "bench",
+        "bench",
+        "Measure speed on this machine: training, prediction, imputation, sampling; ratios to a naive step and "
+        "peers.",
+    ),
+    "data": Place("data", "data", "See, fetch and check the data sets."),
+}
+
+
+def load(name: str) -> Any:
+    """A command, or group of commands, with all its options."""
+    place = COMMANDS[name]
+    found = getattr(import_module(f"mmdgm.cli.{place.module}"), place.attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+class LazyCommands(TyperGroup):
+    """The commands by name and line; the one that is called is imported."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name in COMMANDS else listed, rest
+
+
+def add_commands(app: typer.Typer) -> None:
+    """List the commands; what they do is looked up when they are called."""
+    for name, place in COMMANDS.items():
+        app.command(name, help=place.line)(_listed)
+
+
+def _listed() -> None:
+    """What stands in a list of commands for one that is not imported yet."""
