@@ -37,6 +37,7 @@ ORDER = [
     "networks",
     "recipes",
     "augmentation",
+    "neighbours",
     "models.vae",
     "models.supervised",
     "models.conditional",

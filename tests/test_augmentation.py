@@ -1,10 +1,11 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from mmdgm import augmentation
-from mmdgm.augmentation import distort, warp
+from mmdgm.augmentation import distort, upright, warp
 
 NOTHING = {"angle": 0.0, "down": 0.0, "right": 0.0, "scale": 1.0, "slant": 0.0}
 
@@ -77,3 +78,20 @@ def test_each_image_has_amounts_of_its_own_within_the_limits(monkeypatch):
         assert drawn[name].std() == pytest.approx(limit / math.sqrt(3), rel=0.05)  # uniform
         assert abs(drawn[name].mean()) < 0.05 * limit
     assert (torch.corrcoef(torch.stack(list(drawn.values()))) - torch.eye(5)).abs().max() < 0.08
+
+
+def test_upright_takes_out_slant_and_place():
+    stroke = torch.zeros(1, 1, 21, 21)
+    stroke[..., 4:17, 9:12] = 1
+    slanted = warped(stroke, slant=0.3, right=2.0, down=-1.0)
+    torch.testing.assert_close(upright(stroke), stroke, atol=1e-5, rtol=0)
+    straight = upright(slanted)
+    assert (straight - stroke).abs().mean() < 0.2 * (slanted - stroke).abs().mean()  # what is left is blur
+    light, (v, u) = straight[0, 0].numpy(), np.mgrid[-10:11, -10:11]
+    below, beside = np.average(v, weights=light), np.average(u, weights=light)
+    assert (below, beside) == pytest.approx((0, 0), abs=0.02)
+    assert np.average(v * u, weights=light) == pytest.approx(0, abs=0.02 * np.average(v * v, weights=light))
+
+
+def test_upright_leaves_a_dark_image_dark():
+    assert (upright(torch.zeros(2, 1, 8, 8)) == 0).all()

@@ -70,7 +70,8 @@ def test_without_distortion_the_first_step_is_that_of_the_paper_s_model():
     batch = small_batch()
     plain = MaxMarginConditionalVAE(*networks(), n_classes=3, straight_through=1e-2, **WEIGHTS).train()
     own = averaged(straight_through=1e-2).train()
-    own._guess = MaxMarginConditionalVAE._guess.__get__(own)  # the average sees other batch statistics
+    of_plain = MaxMarginConditionalVAE._generative_terms  # the average sees other batch statistics
+    own._generative_terms = of_plain.__get__(own)
     expected, terms = objective(plain, batch), objective(own, batch)
     for name, value in expected._asdict().items():
         torch.testing.assert_close(getattr(terms, name), value)
@@ -147,20 +148,24 @@ def test_the_average_never_drops_out():
     assert not model.average.training
 
 
-@pytest.mark.parametrize(
-    ("average_guesses", "left", "of_average"),
-    [(1.0, 1.0, True), (0.5, 0.5, True), (0.5, 0.51, False), (0.0, 0.01, False)],
-)
-def test_the_hat_loss_takes_the_guess_of_the_classifier_and_later_of_the_average(
-    average_guesses, left, of_average
-):
-    model, batch = disagreeing(average_guesses=average_guesses)
-    model.left.fill_(left)
+def test_the_hat_loss_takes_the_guess_of_the_classifier():
+    model, batch = disagreeing()
     terms = model(batch)
-    # 1 + the largest score of another class − the score of the guess, as 1 − 0.2 + 1; or − 0.6 + 0.2
-    expected, top_class_share = ([1.8, 1.8, 1.4], 1 / 3) if of_average else ([0.6, 0.8, 0.7], 2 / 3)
-    torch.testing.assert_close(terms.hat, torch.tensor(expected))
-    assert terms.top_class_share.item() == pytest.approx(top_class_share)
+    # 1 + the largest score of another class − the score of the guess: 1 − 0.6 + 0.2
+    torch.testing.assert_close(terms.hat, torch.tensor([0.6, 0.8, 0.7]))
+    assert terms.top_class_share.item() == pytest.approx(2 / 3)
+
+
+def test_hat_loss_and_bound_begin_with_the_first_guess():
+    model, batch = disagreeing(first_guesses=0.3)
+    batch = batch._replace(first_guess=torch.tensor([1, 0, -1]))
+    seen = {}
+    model.encoder.register_forward_pre_hook(lambda _, args: seen.update(labels=args[1]))
+    # 1 − 0.2 + 1 where the first guess is trusted, though the classifier's differs; then as without it
+    for left, hat in ((0.71, [1.8, 1.8, 0.7]), (0.7, [0.6, 0.8, 0.7])):
+        model.left.fill_(left)
+        torch.testing.assert_close(model(batch).hat, torch.tensor(hat))
+        assert seen["labels"].argmax(dim=1).tolist() == [0, 1, 2, 1, 0, 2]
 
 
 def test_the_average_is_not_asked_where_nobody_wants_its_guess():
@@ -179,7 +184,8 @@ def test_all_rows_labeled():
 def test_a_step_is_one_graph():
     """Where a step breaks into several graphs, compiling fails on a GPU or is no use."""
     batch = small_batch()
-    timed = {"average_guesses": 0.5, "hat_starts": 0.2}
+    batch = batch._replace(first_guess=torch.tensor([0, -1, 2, 1, -1]))
+    timed = {"first_guesses": 0.5, "hat_starts": 0.2}
     model, literal = (averaged(turn=10.0, straight_through=1e-3, **timed) for _ in range(2))
     compiled = torch.compile(model.train(), backend="aot_eager", fullgraph=True)
     for step in range(2):
@@ -196,9 +202,9 @@ def test_a_step_is_one_graph():
 
 
 def test_config_builds_it_with_all_its_settings():
-    settings = {"averaging": 0.97, "average_guesses": 0.3, "straight_through": 1e-3}
+    settings = {"averaging": 0.97, "straight_through": 1e-3}
     distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2}
-    others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0, "hat_starts": 0.1}
+    others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0, "hat_starts": 0.1, "first_guesses": 0.3}
     config = AveragedConditionalVAEConfig(z=4, **settings, **distortion, **others)
     model = config.build(SHAPE, n_classes=3, n_rows=6)
     assert isinstance(model, AveragedConditionalVAE)

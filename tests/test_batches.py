@@ -85,6 +85,13 @@ def test_labels_stay_with_their_images():
         assert (x[:, 0, 0, 0] % 3).tolist() == y.tolist()
 
 
+def test_first_guesses_stay_with_their_images():
+    data = batches(first_guess=torch.arange(20) % 4 - 1)
+    for step in range(4):
+        assert torch.equal(data[step].first_guess, (data[step].x_unlabeled[:, 0, 0, 0] - 100) % 4 - 1)
+    assert batches()[0].first_guess is None
+
+
 def test_without_unlabeled_rows_an_epoch_is_a_pass_over_the_labeled_ones():
     data = batches(labeled=10, unlabeled=0, labeled_batch=3, unlabeled_batch=0)
     assert data.steps_per_epoch == 3

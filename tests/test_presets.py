@@ -152,6 +152,9 @@ def test_the_c_of_table_3_changes_the_margin_and_what_is_relative_to_it():
         ("mnist-cnn", ["C=0"], "the stage 'train' has nothing to learn; change"),
         ("svhn-conv-mmva", ["C=0"], "--set classifier_epochs=0"),
         ("mnist-mmva", ["generative_weight=0"], "--set pretrain_epochs=0"),
+        ("mnist-mmcva-100", ["spread=0.9"], "set both, or neither"),
+        ("mnist-mmcva-100", ["first_guesses=0.3"], "set both, or neither"),
+        ("mnist-mmcva-100", ["spread=0.9", "first_guesses=0.3", "unlabeled=false"], "no unlabeled images"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(name, assignments, said):

@@ -18,6 +18,8 @@ from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.presets import find_preset
 from mmdgm.sampling import sample_grid
 from mmdgm.settings import override
+from mmdgm.splits import labeled_draw
+from mmdgm.training import Trainer
 
 DIGITS = find_preset("digits-mmcva-50").config
 
@@ -226,6 +228,21 @@ def test_settings_that_cannot_run_leave_nothing_behind(tmp_path, quiet):
     with pytest.raises(InputError, match="single GPU only"):
         train(tmp_path / "run", "execution=captured", console=quiet)
     assert not (tmp_path / "run").exists()
+
+
+def test_labels_are_spread_before_training(tmp_path, quiet, monkeypatch):
+    began = []
+    fit = Trainer.fit
+    monkeypatch.setattr(Trainer, "fit", lambda *words, **more: (began.append(words[1]), fit(*words, **more))[1])
+    train(tmp_path / "run", "spread=0.9", "first_guesses=0.5", console=quiet)
+    digits = datasets.load("digits")
+    rows = runs.split_rows(digits, DIGITS, 0)
+    truth = np.setdiff1d(np.arange(len(digits.y_train)), labeled_draw(digits.y_train, 50, seed=0))
+    guess = began[0].store.first_guess.numpy()
+    known = guess >= 0
+    assert len(guess) == len(rows.x_unlabeled)
+    assert known.mean() == pytest.approx(0.9, abs=0.01)
+    assert (guess[known] == digits.y_train[truth][known]).mean() > 0.8  # 8×8 pixels are few for edges
 
 
 def test_log_likelihood_is_above_the_bound_and_reported_by_its_name(trained):

@@ -1,4 +1,4 @@
-"""Distorted copies of images, as the next writer might have drawn them."""
+"""Images as another writer might have drawn them: distorted, or straightened."""
 
 import math
 
@@ -20,6 +20,29 @@ def distort(x: Tensor, *, turn: float, shift: float, zoom: float, shear: float) 
     # numbers, not a tensor of them: a step that is captured in a CUDA graph may copy nothing from the host
     angle, down, right, longer, slant = (limit * draw for limit, draw in zip(limits, draws, strict=True))
     return warp(x, angle=angle, down=down, right=right, scale=1 + longer, slant=slant)
+
+
+def upright(x: Tensor) -> Tensor:
+    """Images `(rows, channels, height, width)`, light on dark, each straightened and moved to the middle.
+
+    With a pixel's share of the light as its weight, the centre of gravity is moved to the middle of the image, and
+    the slant cov(u, v)/var(v) taken out.
+    """
+    height, width = x.shape[-2:]
+    v = (torch.arange(height, device=x.device, dtype=x.dtype) - (height - 1) / 2)[:, None]
+    u = torch.arange(width, device=x.device, dtype=x.dtype) - (width - 1) / 2
+    light = x.sum(dim=1)
+    light = light / light.sum(dim=(1, 2), keepdim=True).clamp(min=1e-6)
+
+    def mean(values: Tensor) -> Tensor:
+        return (light * values).sum(dim=(1, 2))
+
+    below, beside = mean(v), mean(u)
+    from_centre = v - below[:, None, None]
+    variance = mean(from_centre**2).clamp(min=1e-6)
+    slant = mean(from_centre * (u - beside[:, None, None])) / variance
+    nothing = torch.zeros_like(slant)
+    return warp(x, angle=nothing, down=-below, right=-beside, scale=1 + nothing, slant=slant)
 
 
 def warp(x: Tensor, *, angle: Tensor, down: Tensor, right: Tensor, scale: Tensor, slant: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ class Batch(NamedTuple):
     x_unlabeled: Tensor  # (unlabeled rows, channels, height, width)
     observed: Tensor | None = None  # of all rows, labeled ones first: 0 where a value is only filled in
     shown: Tensor | None = None  # all rows as networks are to see them, where that differs
+    first_guess: Tensor | None = None  # (unlabeled rows,) int64: labels to begin with; −1: none
 
     def images(self) -> Tensor:
         """All rows, the labeled ones first."""
@@ -40,6 +41,7 @@ class Store(NamedTuple):
     x_unlabeled: Tensor  # (m, channels, height, width)
     observed: Tensor | None = None  # bool like x; None: all are
     observed_unlabeled: Tensor | None = None
+    first_guess: Tensor | None = None  # (m,) int64; −1: none
 
 
 class Rows(NamedTuple):
@@ -103,9 +105,10 @@ class Batches:
         binarised: bool = False,
         observed: Tensor | None = None,
         observed_unlabeled: Tensor | None = None,
+        first_guess: Tensor | None = None,
         hide: float = 0.0,
     ):
-        self.store = Store(x, y, x_unlabeled, observed, observed_unlabeled)
+        self.store = Store(x, y, x_unlabeled, observed, observed_unlabeled, first_guess)
         self.scale, self.binarised, self.seed, self.hide = scale, binarised, seed, hide
         self.labeled = IndexStream(len(x), labeled_batch, seed=(seed, 0), device=x.device)
         self.unlabeled = IndexStream(len(x_unlabeled), unlabeled_batch, seed=(seed, 1), device=x.device)
@@ -148,6 +151,8 @@ def gather(store: Store, rows: Rows, *, scale: float, binarised: bool, hide: flo
     if store.observed is not None and store.observed_unlabeled is not None:
         observed = torch.cat([store.observed[rows.labeled], store.observed_unlabeled[rows.unlabeled]])
         batch = batch._replace(observed=observed.to(batch.x.dtype))
+    if store.first_guess is not None:
+        batch = batch._replace(first_guess=store.first_guess[rows.unlabeled])
     if hide:
         x = batch.images()
         share = hide * torch.rand((len(x), *[1] * (x.dim() - 1)), device=x.device)

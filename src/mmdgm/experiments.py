@@ -21,8 +21,10 @@ from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.frozen import fit_frozen_classifier
 from mmdgm.imputation import impute
 from mmdgm.models import VAE, MaxMarginVAE
+from mmdgm.neighbours import first_guesses
 from mmdgm.persistence import claimed, read_json, write_json, write_tensors
 from mmdgm.prepared import Preprocessing, shown
+from mmdgm.preprocessing import to_unit
 from mmdgm.presets import Config, check, config_to_json, find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
 from mmdgm.runs import Rows, RunFolder, evaluate, load_data, read_run_config, split_rows
@@ -66,6 +68,8 @@ def train_runs(
             trainer = Trainer(model, config.training, fabric=fabric, runs=len(runs))
         else:
             trainer.model.load_state_dict(model.state_dict())
+        if config.data.spread and fabric.is_global_zero:
+            console.print(f"seed {seed}: spreading the labels to neighbours …", highlight=False)
         batches = _batches(config, seed, dataset, rows, trainer.device)
         trainer.check(batches)
         try:
@@ -264,10 +268,18 @@ def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: to
             f"labels={config.data.labels}: {config.preset} is trained on labeled rows alone; leave the others out "
             f"with --set unlabeled=false"
         )
+    x, y, x_unlabeled = (torch.from_numpy(part.copy()).to(device) for part in (rows.x, rows.y, rows.x_unlabeled))
+    first_guess = None
+    if config.data.spread:
+        images = to_unit(torch.cat([x, x_unlabeled]), dataset.scale)
+        labels = np.concatenate([rows.y, np.full(len(x_unlabeled), -1)])
+        guesses = first_guesses(images, labels, surest=config.data.spread)[len(x) :]
+        first_guess = torch.from_numpy(guesses).to(device)
     return Batches(
-        torch.from_numpy(rows.x.copy()).to(device),
-        torch.from_numpy(rows.y.copy()).to(device),
-        torch.from_numpy(rows.x_unlabeled.copy()).to(device),
+        x,
+        y,
+        x_unlabeled,
+        first_guess=first_guess,
         scale=dataset.scale,
         labeled_batch=training.batch,
         unlabeled_batch=training.unlabeled_batch if isinstance(training, SemiSupervisedTraining) else 0,

@@ -40,6 +40,13 @@ class Data:
     )
     validation: int = setting(0, "training rows held out to choose settings on", least=0)
     binarised: bool = setting(False, "draw the pixels anew as 0 or 1 in every training batch")
+    spread: float = setting(
+        0.0,
+        "share of the unlabeled images, the surest of each class, that get a first guess: labels spread along a "
+        "graph of neighbours, for handwriting, light on dark; see first_guesses",
+        least=0,
+        most=1,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +64,12 @@ def check(config: Config) -> None:
     data, model = config.data, config.model
     if data.binarised and (data.preprocessing == "lcn" or model.likelihood == "gaussian"):
         raise InputError("binarised=true: pixels of 0 or 1 want preprocessing=unit and likelihood=bernoulli")
+    if bool(data.spread) != bool(getattr(model, "first_guesses", 0)):
+        raise InputError(
+            "spread makes first guesses, first_guesses says for how long they are trusted: set both, or neither"
+        )
+    if data.spread and (data.labels is None or not data.unlabeled):
+        raise InputError("spread: there are no unlabeled images; add --set spread=0 --set first_guesses=0")
     for stage in config.training.stages():
         left = [stage.weights.get(name, getattr(model, name, 1.0)) for name in ("C", "generative_weight")]
         if not any(left):

@@ -51,8 +51,7 @@ def main() -> None:
 
 
 def _fail(message: object, code: int) -> NoReturn:
-    from mmdgm.ranks import is_first  # it imports torch
-
-    if is_first():
+    ranks = sys.modules.get("mmdgm.ranks")  # not imported here: that takes seconds, or has just been interrupted
+    if ranks is None or ranks.is_first():
         err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)

@@ -6,9 +6,7 @@ weights ψ̄ are a running average of ψ. At step t = 0, 1, …, before ψ is ch
     ψ̄ ← ψ̄ + max(1 − a, 10/(10 + t)) · (ψ − ψ̄)      a  share that is kept; early on, ψ̄ spans a tenth of the steps
     ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is, in the bound
 
-The hat loss takes the guess argmax_k s_k of the distorted image; where it is asked to, in a last part of training,
-that ŷ: then it asks for more than a clear decision, for the same one however the image is distorted. But what the
-average has got wrong, it keeps; early on that does harm.
+The hat loss takes the guess argmax_k s_k of the distorted image.
 """
 
 import copy
@@ -41,7 +39,6 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         decoder: nn.Module,
         *,
         averaging: float = 0.999,
-        average_guesses: float = 0.0,
         turn: float = 0.0,
         shift: float = 0.0,
         zoom: float = 0.0,
@@ -49,7 +46,7 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         **others: Any,  # of MaxMarginConditionalVAE
     ):
         super().__init__(classifier, encoder, decoder, **others)
-        self.averaging, self.average_guesses = averaging, average_guesses
+        self.averaging = averaging
         self.distortion = {"turn": turn, "shift": shift, "zoom": zoom, "shear": shear}
         self.average = copy.deepcopy(classifier).requires_grad_(False)
         self.register_buffer("steps", torch.zeros(()))
@@ -85,14 +82,13 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
             x = distort(x, **self.distortion)
         return super()._training_scores(x)
 
-    def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
-        asked = self.generative_weight or self.average_guesses
-        return (self.scores(x) if asked else scores).argmax(dim=1)
-
-    def _margin_terms(self, scores: Tensor, y: Tensor, guess: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        own = scores[len(y) :].argmax(dim=1)
-        taken = torch.where(self.left <= self.average_guesses, guess, own) if self.average_guesses else own
-        return super()._margin_terms(scores, y, taken)
+    def _generative_terms(
+        self, batch: Batch, x: Tensor, scores: Tensor, guess: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if self.generative_weight and len(guess):
+            of_average = self.scores(x[len(batch.y) :]).argmax(dim=1)
+            guess = self._trusted(batch.first_guess, of_average)
+        return super()._generative_terms(batch, x, scores, guess)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +96,6 @@ class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     """How an AveragedConditionalVAE is built."""
 
     averaging: float = setting(0.999, "share of its weights that the average keeps in a step", least=0, most=1)
-    average_guesses: float = setting(
-        0.0, "share of training, its last part, in which the hat loss takes the average's guess", least=0, most=1
-    )
     turn: float = setting(0.0, "distortion of what the classifier sees: degrees, up to", least=0)
     shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
     zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
@@ -111,5 +104,5 @@ class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     model_class = AveragedConditionalVAE
 
     def arguments(self) -> dict[str, Any]:
-        names = ("averaging", "average_guesses", "turn", "shift", "zoom", "shear")
+        names = ("averaging", "turn", "shift", "zoom", "shear")
         return super().arguments() | {name: getattr(self, name) for name in names}

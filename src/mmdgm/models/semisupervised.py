@@ -15,6 +15,7 @@ for the straight-through term: the gradient of the generative loss with respect 
 weighted, into softmax(s). The weight stays, or fades linearly to 0 in training: early on the gradient turns whole
 groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise. The hat loss
 may come in later, when the labels have taught what they can: it makes the classifier sure of what it guesses then.
+Or unlabeled rows come with a first guess (see `neighbours`), which stands for ŷ in a first part of training.
 """
 
 import math
@@ -46,7 +47,7 @@ class MaxMarginConditionalVAETerms(NamedTuple):
     hinge: Tensor  # (labeled rows,)
     hat: Tensor  # (unlabeled rows,)
     balance: Tensor  # ()
-    top_class_share: Tensor  # (): the share of unlabeled rows that the most frequent putative label gets
+    top_class_share: Tensor  # (): the share of unlabeled rows that the classifier puts into one class
 
 
 class MaxMarginConditionalVAE(ConditionalVAE):
@@ -63,6 +64,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         hinge_weight: float = 1.0,
         hat_weight: float = 0.3,
         hat_starts: float = 0.0,
+        first_guesses: float = 0.0,
         balance_weight: float = 1e-3,
         generative_weight: float = 1.0,
         straight_through: float = 0.0,
@@ -75,7 +77,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         super().__init__(classifier, encoder, decoder, n_classes=n_classes, samples=samples, likelihood=likelihood)
         self.alpha, self.margin = alpha, margin
         self.hinge_weight, self.hat_weight, self.balance_weight = hinge_weight, hat_weight, balance_weight
-        self.hat_starts = hat_starts
+        self.hat_starts, self.first_guesses = hat_starts, first_guesses
         self.generative_weight = generative_weight
         self.straight_through, self.straight_through_fades = straight_through, straight_through_fades
         self.last_layer_decay = last_layer_decay
@@ -89,7 +91,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
     def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
         x, n = batch.seen(), len(batch.y)
         scores = self._training_scores(x)
-        guess = self._guess(x[n:], scores[n:]) if len(x) > n else batch.y[:0]
+        guess = self._trusted(batch.first_guess, scores[n:].argmax(dim=1))
         margin_loss, terms = self._margin_terms(scores, batch.y, guess)
         generative_loss, elbo, kl = self._generative_terms(batch, x, scores, guess)
         loss = self.alpha * margin_loss + generative_loss
@@ -99,9 +101,12 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         """Scores `(rows, K)` of all rows, in one pass: labeled and unlabeled rows share batch statistics."""
         return at_least_float32(self.classifier(x))
 
-    def _guess(self, x: Tensor, scores: Tensor) -> Tensor:
-        """The putative labels ŷ of unlabeled rows with these scores."""
-        return scores.argmax(dim=1)
+    def _trusted(self, first_guess: Tensor | None, guess: Tensor) -> Tensor:
+        """The putative labels ŷ of unlabeled rows; early in training the first guess, where there is one."""
+        if first_guess is None or not self.first_guesses:
+            return guess
+        trusted = (first_guess >= 0) & (1 - self.left < self.first_guesses)
+        return torch.where(trusted, first_guess, guess)
 
     def _margin_terms(self, scores: Tensor, y: Tensor, guess: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted sum of the margin terms, and each of them by its name; the labeled rows come first."""
@@ -115,7 +120,8 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         if len(scores_unlabeled):
             hat = margins.hat(scores_unlabeled, guess, margin=self.margin)
             balance = margins.label_balance(scores[:n], y, scores_unlabeled, weight=self.balance_ratio)
-            top_class_share = mean_over_ranks(self.one_hot(guess, scores).mean(dim=0)).max()
+            answers = self.one_hot(scores_unlabeled.argmax(dim=1), scores)
+            top_class_share = mean_over_ranks(answers.mean(dim=0)).max()
 
         loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
         if self.hinge_weight:
@@ -168,6 +174,12 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
     hinge_weight: float = setting(1.0, "weight of the hinge loss on labeled rows", least=0)
     hat_weight: float = setting(0.3, "weight α_U of the hat loss on unlabeled rows", least=0)
     hat_starts: float = setting(0.0, "share of training that passes before the hat loss comes in", least=0, most=1)
+    first_guesses: float = setting(
+        0.0,
+        "share of training, its first part, that takes unlabeled rows' labels spread from neighbours",
+        least=0,
+        most=1,
+    )
     balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
     generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
@@ -178,7 +190,14 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
 
     def arguments(self) -> dict[str, Any]:
         """What the objective is made with, as the model's keyword arguments."""
-        weights = ("hinge_weight", "hat_weight", "hat_starts", "balance_weight", "generative_weight")
+        weights = (
+            "hinge_weight",
+            "hat_weight",
+            "hat_starts",
+            "first_guesses",
+            "balance_weight",
+            "generative_weight",
+        )
         straight_through = ("straight_through", "straight_through_fades")
         names = ("alpha", *weights, *straight_through, "last_layer_decay", "margin", "samples")
         return {name: getattr(self, name) for name in names} | {"likelihood": LIKELIHOODS[self.likelihood]}

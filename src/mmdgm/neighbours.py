@@ -1,0 +1,96 @@
+"""First guesses of the labels of unlabeled images, spread from the labeled ones along a graph of neighbours.
+
+A classifier that has seen few labels errs in whole groups of images, of which no labeled one exists, such as
+sevens with a bar. Between such a group and its class there are images in plenty, and labels that go from neighbour
+to neighbour find their way through them (Zhou et al. 2004, Learning with local and global consistency).
+
+    p_i     unit vectors, one for each of n images: `outlines`
+    w_ij    max(0, p_i·p_j)⁴ where j is one of i's nearest neighbours, or i one of j's (twice that where both are)
+    S       D^(−1/2) W D^(−1/2), D the diagonal of W's row sums
+    F       (I − κ S)^(−1) B, shape (n, K); B holds the given labels one-hot, and zeros for the others
+"""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+from scipy.sparse import csr_matrix, diags, eye
+from scipy.sparse.linalg import cg
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from mmdgm.augmentation import upright
+from mmdgm.datasets import Labels
+
+DIRECTIONS = 8
+BLUR, EVERY = 1.5, 3  # standard deviation, and distance of what is kept, in pixels
+COMPONENTS = 60
+NEIGHBOURS = 10
+KEPT = 0.99  # κ: what a label keeps of its strength from neighbour to neighbour
+CHUNK = 500
+
+
+def first_guesses(x: Tensor, y: Labels, *, surest: float) -> Labels:
+    """Labels `(n,)` for unlabeled images; given ones as they are, −1 for those that are not sure enough.
+
+    Images `(n, channels, height, width)` are light on dark; of y, −1 is unlabeled. Of the images that come to a
+    class, the share `surest` gets it: those whose first class is furthest ahead of their second.
+    """
+    reached = spread(neighbour_graph(outlines(x)), y)
+    first_two = np.partition(reached, -2, axis=1)[:, -2:]
+    lead, guess = first_two[:, 1] - first_two[:, 0], reached.argmax(axis=1)
+    guesses = y.copy()
+    for k in range(reached.shape[1]):
+        rows = np.flatnonzero((guess == k) & (y < 0) & (lead > 0))
+        rows = rows[np.argsort(-lead[rows], kind="stable")]
+        guesses[rows[: math.floor(surest * len(rows))]] = k
+    return guesses
+
+
+def outlines(x: Tensor) -> Tensor:
+    """Images as unit vectors `(n, 60)`: main components of where, once straightened, they have which edges."""
+    flat = normalize(torch.cat([edges(upright(part)) for part in x.split(CHUNK)]).flatten(1))
+    flat = flat - flat.mean(dim=0)
+    _, components = torch.linalg.eigh(flat.T @ flat)  # by their variances, the largest last
+    return normalize(flat @ components[:, -COMPONENTS:])
+
+
+def edges(x: Tensor) -> Tensor:
+    """Maps `(n, 8, height/3, width/3)` of how much edge there is in each direction.
+
+    A gradient at an angle between two directions counts for both, in proportion. Maps are blurred, so that strokes
+    may lie a little apart, and roots are taken, so that faint ones count.
+    """
+    down, right = torch.gradient(x.sum(dim=1), dim=(1, 2))
+    angle = torch.atan2(down, right) * (DIRECTIONS / (2 * math.pi))  # in ± half the number of directions
+    middle = torch.arange(DIRECTIONS, device=x.device)[:, None, None]
+    apart = (angle[:, None] - middle + DIRECTIONS / 2).remainder(DIRECTIONS) - DIRECTIONS / 2
+    maps = torch.hypot(down, right)[:, None] * (1 - apart.abs()).clamp(min=0)
+    blurred = gaussian_filter(maps.cpu().numpy(), sigma=(0, 0, BLUR, BLUR))[..., 1::EVERY, 1::EVERY]
+    return torch.from_numpy(blurred).to(x.device).clamp(min=0).sqrt()
+
+
+def neighbour_graph(points: Tensor, *, neighbours: int = NEIGHBOURS) -> csr_matrix:
+    """S `(n, n)` of unit vectors `(n, d)`."""
+    n, k = len(points), min(neighbours, len(points) - 1)
+    nearest, weights = [], []
+    for start in range(0, n, CHUNK):
+        alike = points[start : start + CHUNK] @ points.T
+        alike.diagonal(start).fill_(-torch.inf)  # none is its own neighbour
+        value, column = alike.topk(k, dim=1)
+        nearest.append(column.cpu())
+        weights.append(value.clamp(min=0).cpu().double() ** 4)
+    rows = np.repeat(np.arange(n), k)
+    one_way = csr_matrix((torch.cat(weights).numpy().ravel(), (rows, torch.cat(nearest).numpy().ravel())), (n, n))
+    w = one_way + one_way.T
+    scale = diags(np.asarray(w.sum(axis=1)).ravel().clip(1e-12) ** -0.5)
+    return csr_matrix(scale @ w @ scale)
+
+
+def spread(graph: csr_matrix, y: Labels) -> NDArray[np.float64]:
+    """F `(n, K)`: how much of each class's labels has come to each row."""
+    system = (eye(len(y)) - KEPT * graph).tocsr()
+    classes = range(int(y.max()) + 1)
+    return np.stack([cg(system, (y == k).astype(float), rtol=1e-4)[0] for k in classes], axis=1).clip(0)

@@ -1,0 +1,107 @@
+"""Labels spread along neighbours: the graph, what comes where, and what is sure."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.neighbors import kneighbors_graph
+
+from mmdgm.neighbours import KEPT, edges, first_guesses, neighbour_graph, outlines, spread
+from mmdgm.splits import labeled_draw
+
+
+@pytest.fixture(scope="module", name="points")
+def make_points():
+    points = torch.rand(1203, 5, generator=torch.Generator().manual_seed(0)) - 0.3
+    return torch.nn.functional.normalize(points)
+
+
+def test_the_graph_is_that_of_scikit_learn_s_neighbours_normalised(points):
+    p = points.double().numpy()
+    near = kneighbors_graph(p, 7, metric="cosine", mode="connectivity").toarray()
+    one_way = near * np.clip(p @ p.T, 0, None) ** 4
+    w = one_way + one_way.T
+    scale = w.sum(axis=1) ** -0.5
+    np.testing.assert_allclose(
+        neighbour_graph(points, neighbours=7).toarray(), scale[:, None] * w * scale, atol=1e-5
+    )
+
+
+def test_spreading_solves_the_linear_system(points):
+    graph = neighbour_graph(points, neighbours=7)
+    y = np.full(len(points), -1)
+    y[:6] = [0, 1, 2, 0, 1, 2]
+    given = np.eye(3)[y] * (y >= 0)[:, None]
+    expected = np.linalg.solve(np.eye(len(points)) - KEPT * graph.toarray(), given)
+    np.testing.assert_allclose(spread(graph, y), expected, rtol=0.01, atol=1e-4)
+
+
+def test_a_label_goes_along_a_chain_and_no_further():
+    angles = torch.tensor([0.0, 0.2, 0.4, 0.6, 2.0, 2.2, 2.4, 4.5, 4.6])  # three arcs of a circle
+    points = torch.stack([angles.cos(), angles.sin()], dim=1)
+    reached = spread(neighbour_graph(points, neighbours=1), np.array([0, -1, -1, -1, 1, -1, -1, -1, -1]))
+    assert (reached[:4, 0] > 0).all()
+    assert (reached[4:, 0] == 0).all()
+    assert (reached[4:7, 1] > 0).all()
+    assert (reached[7:] == 0).all()
+
+
+def test_edges_lie_where_light_begins_and_in_its_direction():
+    x = torch.zeros(1, 1, 12, 12)
+    x[..., 7:] = 1  # light begins at 6.5, and the gradient points to the right, direction 0
+    maps = edges(x)
+    assert maps.shape == (1, 8, 4, 4)
+    assert (maps[0, 1:] == 0).all()
+    assert maps[0, 0].argmax(dim=1).tolist() == [2] * 4  # kept are pixels 1, 4, 7 and 10
+    below = edges(x.mT)  # light begins below: down is a quarter turn on
+    torch.testing.assert_close(below[0, 2], maps[0, 0].mT)
+    assert (below[0, [0, 1, 3, 4, 5, 6, 7]] == 0).all()
+
+
+def test_an_edge_between_two_directions_counts_for_both():
+    v, u = torch.meshgrid(torch.arange(12.0), torch.arange(12.0), indexing="ij")
+    angle = 0.75 * torch.pi / 4  # three quarters of the way from direction 0 to direction 1
+    plane = (u * np.cos(angle) + v * np.sin(angle))[None, None]
+    maps = edges(plane)[0].square()
+    torch.testing.assert_close(maps[0], torch.full((4, 4), 0.25), atol=1e-4, rtol=0)
+    torch.testing.assert_close(maps[1], torch.full((4, 4), 0.75), atol=1e-4, rtol=0)
+    assert maps[2:].abs().max() < 1e-4
+
+
+def test_outlines_hardly_see_how_an_image_is_slanted_and_where_it_lies():
+    digits = torch.zeros(200, 1, 20, 20)
+    digits[..., 6:14, 6:14] = torch.tensor(load_digits().images[:200], dtype=torch.float32)[:, None] / 16
+    moved = digits.roll((2, -3), dims=(2, 3))
+    both = outlines(torch.cat([digits, moved]))
+    assert (both[:200] * both[200:]).sum(dim=1).min() > 0.99
+    assert (both[:199] * both[1:200]).sum(dim=1).median() < 0.5
+
+
+def test_guesses_for_digits():
+    digits = load_digits()
+    x = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
+    x = torch.nn.functional.interpolate(x, scale_factor=3, mode="bilinear")
+    labeled = labeled_draw(digits.target, 50, seed=0)
+    y = np.full(len(x), -1)
+    y[labeled] = digits.target[labeled]
+    everyone, surest = (first_guesses(x, y, surest=share) for share in (1.0, 0.8))
+    assert (everyone[labeled] == digits.target[labeled]).all()
+    assert (everyone >= 0).all()
+    known = surest >= 0
+    assert (surest[known] == everyone[known]).all()
+    assert known[y < 0].mean() == pytest.approx(0.8, abs=0.005)
+    wrong, wrong_of_surest = (everyone != digits.target).mean(), (surest != digits.target)[known].mean()
+    assert wrong < 0.04
+    assert wrong_of_surest < wrong / 2
+
+
+def test_rows_that_no_label_reaches_get_no_guess():
+    upright, lying, square = (torch.zeros(30, 1, 12, 12) for _ in range(3))
+    generator = torch.Generator().manual_seed(0)
+    upright[..., 3:9, 5:7] = 0.8 + 0.2 * torch.rand(30, 1, 6, 2, generator=generator)
+    lying[..., 5:7, 3:9] = 0.8 + 0.2 * torch.rand(30, 1, 2, 6, generator=generator)
+    square[..., 2:10, 2:10] = 0.8 + 0.2 * torch.rand(30, 1, 8, 8, generator=generator)
+    y = np.full(90, -1)
+    y[[0, 30]] = 0, 1
+    guesses = first_guesses(torch.cat([upright, lying, square]), y, surest=1.0)
+    assert guesses.tolist() == [0] * 30 + [1] * 30 + [-1] * 30
