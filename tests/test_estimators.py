@@ -120,6 +120,25 @@ def test_labels_of_any_type(wine):
     assert model.classes_.tolist() == [-1, 1]
 
 
+def test_minus_one_beside_another_marker_is_a_class(wine):
+    X, y, *_ = wine
+    for marker in (0, np.nan):
+        few = np.where(y == 0, marker, np.where(y == 1, -1, 1))
+        model = MMVAClassifier(**QUICK, unlabeled=marker).fit(X, few)
+        labeled = y > 0
+        assert model.classes_.tolist() == [-1, 1]
+        assert model.score(X, few) == (model.predict(X[labeled]) == few[labeled]).mean()
+    with pytest.raises(InputError, match="y has one class"):
+        MMVAClassifier(**QUICK, unlabeled=1).fit(X, np.where(y == 0, -1, 1))
+
+
+def test_folds_of_minus_one_and_one_hold_both():
+    y = np.repeat([-1, 1], 30)
+    for train, test in KeepUnlabeled(3).split(y, y):
+        assert set(y[test]) == {-1, 1}
+        assert len(train) + len(test) == len(y)
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [

@@ -70,8 +70,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the labeled rows."""
         y = np.asarray(y)
-        marker = None if set(self.classes_.tolist()) == {-1, 1} else self.unlabeled
-        labeled = np.flatnonzero(~is_unlabeled(y, marker))
+        labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")
         rows = X.iloc[labeled] if hasattr(X, "iloc") else np.asarray(X)[labeled]

@@ -14,9 +14,17 @@ from mmdgm.errors import InputError
 Codes = NDArray[np.int64]
 
 
-def is_unlabeled(y: NDArray[Any], marker: Any) -> NDArray[np.bool_]:
-    """Where y is the marker (None: nowhere; NaN marks too)."""
-    if marker is None:
+def minus_one_is_a_class(labels: NDArray[Any], marker: Any) -> bool:
+    """Whether the marker −1 marks nothing, because the labels are −1 and 1, the two classes of many data sets."""
+    return bool(marker == -1 and set(labels.tolist()) == {-1, 1})
+
+
+def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None = None) -> NDArray[np.bool_]:
+    """Where y is the marker (None: nowhere; NaN marks too); −1 may be a class instead.
+
+    `classes`: those that are known; None: y has them all.
+    """
+    if marker is None or minus_one_is_a_class(y if classes is None else classes, marker):
         return np.zeros(len(y), bool)
     if isinstance(marker, float) and np.isnan(marker):
         return np.array([value != value for value in y], bool)
@@ -33,13 +41,12 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
         raise ValueError("requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
     unlabeled = is_unlabeled(y, marker)
-    if unlabeled.any() and y.dtype.kind in "iuf" and set(np.unique(y)) == {-1, 1}:
+    if minus_one_is_a_class(y, marker):
         warnings.warn(
             "the labels are -1 and 1: -1 is taken as a class, not as unlabeled; unlabeled=None says so too",
             UserWarning,
             stacklevel=4,
         )
-        unlabeled = np.zeros(len(y), bool)
     labeled = y[~unlabeled]
     assert_all_finite(labeled, input_name="y")
     if labeled.dtype.kind == "O" and len({type(value) for value in labeled}) > 1:
