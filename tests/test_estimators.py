@@ -238,18 +238,43 @@ def test_in_pipelines_and_searches_with_unlabeled_rows(wine):
     assert frame.shape == (len(X), 6)
 
 
-def test_early_stopping_time_and_warm_start(wine):
+def test_early_stopping_and_time(wine):
     _, _, X, y = wine
     stopped = MMCVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1).fit(
         X, y
     )
     assert stopped.n_iter_ < 500
     assert MMCVAClassifier(**{**QUICK, "max_epochs": 10**6}, max_time=0.2).fit(X, y).n_iter_ < 10**5
-    model = MMCVAClassifier(**{**QUICK, "max_epochs": 5}, warm_start=True).fit(X, y)
-    first = model.decision_function(X)
-    weights = model.model_
-    assert model.fit(X, y).model_ is weights
-    assert not np.array_equal(model.decision_function(X), first)
+
+
+def test_a_warm_start_goes_on_from_the_last_weights(wine):
+    _, _, X, y = wine
+    model = MMCVAClassifier(**QUICK, warm_start=True).fit(X, y)
+    before = {name: weight.detach().clone() for name, weight in model.model_.named_parameters()}
+    model.set_params(learning_rate=1e-12).fit(X, y)
+    for name, weight in model.model_.named_parameters():
+        np.testing.assert_allclose(weight.detach(), before[name], rtol=0, atol=1e-9)
+    with pytest.raises(InputError, match="warm_start: the parameters ask for other networks"):
+        model.set_params(hidden=(7,)).fit(X, y)
+
+
+def test_a_warm_start_learns_by_the_parameters_and_labels_of_now(wine):
+    X, truth, _, y = wine
+    model = MMVAClassifier(**QUICK, warm_start=True).fit(X, y)
+    model.set_params(C=7.0, margin=2.0, class_weight={0: 3.0, 1: 0.0, 2: 0.5}).fit(X, truth)
+    assert (model.model_.C, model.model_.margin, model.model_.n_rows) == (7.0, 2.0, len(X))
+    assert model.model_.class_weight.tolist() == [3.0, 0.0, 0.5]
+    assert model.set_params(class_weight=None).fit(X, y).model_.class_weight is None
+
+
+@pytest.mark.parametrize("kind", [MMCVAClassifier, MMVAClassifier])
+def test_a_warm_start_after_load_is_that_of_the_saved_model(wine, tmp_path, kind):
+    _, truth, X, y = wine
+    model = kind(**QUICK, warm_start=True, class_weight="balanced").fit(X, y)
+    model.save(tmp_path)
+    again = kind.load(tmp_path, device="cpu").fit(X, truth)
+    np.testing.assert_array_equal(again.decision_function(X), model.fit(X, truth).decision_function(X))
+    assert again.history_ == model.history_
 
 
 def test_class_weight_and_prior(wine):

@@ -3,7 +3,9 @@
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -35,7 +37,7 @@ from mmdgm.estimators.codecs import (
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.keyed import impute_rows, in_chunks, row_noise
-from mmdgm.models import VAE
+from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
 from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors
 from mmdgm.progress import Display
 
@@ -54,11 +56,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # --- what subclasses say -----------------------------------------------------------------------------
 
     @abstractmethod
-    def _build(self, codec: Codec, n_rows: int) -> VAE:
-        """A new model for such data; `n_rows` are labeled."""
-
-    def _n_classes(self) -> int:
-        return len(self.classes_)
+    def _config(self, codec: Codec) -> VAEConfig | MaxMarginConditionalVAEConfig:
+        """How a model for such data is built."""
 
     # --- users' arrays -----------------------------------------------------------------------------------
 
@@ -114,6 +113,13 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # --- training ----------------------------------------------------------------------------------------
 
+    def _build(self, n_rows: int) -> VAE:
+        """A new model by the parameters; `n_rows` are labeled."""
+        n_classes = len(getattr(self, "classes_", ()))
+        model = self._config(self.codec_).build(self.codec_.shape, n_classes=n_classes, n_rows=n_rows)
+        model.likelihood = self.codec_.likelihood()
+        return model
+
     def _going_on(self) -> bool:
         return bool(getattr(self, "warm_start", False)) and hasattr(self, "model_")
 
@@ -152,13 +158,28 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     def _train(
-        self, x: Values, y: Labels, seed: int, *, guesses: Labels | None = None, held_out: Labels | None = None
+        self,
+        x: Values,
+        y: Labels,
+        seed: int,
+        *,
+        weights: Mapping[str, Values | None] = MappingProxyType({}),
+        guesses: Labels | None = None,
+        held_out: Labels | None = None,
     ) -> None:
-        """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone."""
+        """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone.
+
+        The objective is that of parameters and labels as they are now, also where networks go on from a last fit.
+        `weights`: attributes of the model that the labels decide on, `(K,)` each; None: as the model has them.
+        """
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            build = not self._going_on()
-            model = self._build(self.codec_, max(int((y >= 0).sum()), 1)) if build else self.model_
+            model = self._build(max(int((y >= 0).sum()), 1))
+            for name, weight in weights.items():
+                if weight is not None:
+                    setattr(model, name, torch.from_numpy(weight).to(pick_device(self.device)))
+            if self._going_on():
+                self._take_over_networks(model)
             stopping = None
             if held_out is not None:
                 x_held, y_held = x[held_out], y[held_out]
@@ -185,6 +206,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 )
         self.model_ = model.eval()
         self.history_, self.n_iter_ = fitted.history, fitted.epochs
+
+    def _take_over_networks(self, model: VAE) -> None:
+        try:
+            model.load_state_dict(self.model_.state_dict())
+        except RuntimeError:
+            raise InputError(
+                "warm_start: the parameters ask for other networks than the last fit's; make a new estimator"
+            ) from None
 
     # --- what a fitted model is asked ----------------------------------------------------------------------
 
@@ -292,7 +321,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         estimator._load_more(saved)
         tensors = read_tensors(folder / WEIGHTS)[0]
         estimator.fill_ = tensors.pop("fill").numpy()
-        model = estimator._build(estimator.codec_, 1)
+        model = estimator._build(n_rows=1)  # the objective waits for the next fit
         model.load_state_dict(tensors)
         estimator.model_ = model.to(pick_device(estimator.device)).eval()
         return estimator

@@ -10,7 +10,7 @@ from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.codecs import Codec
 from mmdgm.estimators.parameters import check_parameters
-from mmdgm.models import VAE, VAEConfig
+from mmdgm.models import VAEConfig
 
 
 class GenerativeModel(GenerativeEstimator):
@@ -33,18 +33,15 @@ class GenerativeModel(GenerativeEstimator):
         self._train(x, np.zeros(len(x), np.int64), seed)
         return self
 
-    def _build(self, codec: Codec, n_rows: int) -> VAE:
+    def _config(self, codec: Codec) -> VAEConfig:
         size = int(np.prod(codec.shape))
         width = int(np.clip(4 * size, 128, 500))
-        config = VAEConfig(
+        return VAEConfig(
             network="conv" if codec.is_image else "mlp",
             hidden=(width, width),
             z=50 if codec.is_image else int(np.clip(size // 2, 2, 50)),
             linear=not codec.is_image,
         )
-        model = config.build(codec.shape, n_classes=0, n_rows=n_rows)
-        model.likelihood = codec.likelihood()
-        return model
 
 
 class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
