@@ -191,6 +191,34 @@ def test_strings_are_categories():
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize("infinite", [np.inf, -np.inf])
+def test_infinite_values_beside_categories_are_refused(infinite):
+    X = np.array([["ab"[i % 2], float(i), i % 3] for i in range(30)], object)
+    y = np.arange(30) % 2
+    model = MMCVAClassifier(**QUICK).fit(X, y)
+    X[4, 1] = infinite
+    for ask in (model.predict, model.impute, lambda X: clone(model).fit(X, y)):
+        with pytest.raises(InputError, match="column 1 holds an infinite value"):
+            ask(X)
+    X[4, 1] = "four"
+    with pytest.raises(InputError, match="column 1 is one of numbers, but holds something else"):
+        model.predict(X)
+
+
+def test_tables_and_images_are_not_taken_for_each_other(fitted, on_images, wine):
+    X, y, *_ = wine
+    images = load_digits().images[:6]
+    for ask in (fitted.predict, fitted.impute, fitted.score_samples):
+        with pytest.raises(InputError, match=r"\(6, 8, 8\), but the model was fitted on a table \(rows, 13\)"):
+            ask(images)
+    for wrong in (X, images.reshape(6, 64), images[0, 0], images.reshape(6, 64).astype(str)):
+        with pytest.raises(InputError, match=r"but the model was fitted on images \(rows, 8, 8\)"):
+            on_images.predict(wrong)
+    warm = MMVAClassifier(**QUICK, warm_start=True).fit(X, y)
+    with pytest.raises(InputError, match="fitted on a table"):
+        warm.fit(images, y[:6] + np.arange(6) % 3)
+
+
 def test_data_frames_keep_their_columns(wine):
     pandas = pytest.importorskip("pandas")
     _, _, X, y = wine

@@ -76,7 +76,7 @@ def learn_column(name: str, column: NDArray[Any]) -> Column:
     if observed.dtype.kind in "OUSb" and not _numbers(observed):
         values = tuple(sorted(set(observed.tolist()), key=lambda value: (str(type(value)), value)))
         return Column(name=name, kind="category", values=values, high=1.0)
-    observed = observed.astype(np.float64)
+    observed = as_numbers(name, observed)
     distinct = np.unique(observed[:10_000])
     if len(distinct) == 2 and len(np.unique(observed)) == 2:
         return Column(name=name, kind="binary", values=tuple(distinct.tolist()), high=1.0)
@@ -121,6 +121,17 @@ def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
 
 
+def as_numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
+    """A column of finite numbers, NaN where missing; anything else is refused."""
+    try:
+        numbers = np.where(is_missing(column), np.nan, column).astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"column {name} is one of numbers, but holds something else ({error})") from None
+    if np.isinf(numbers).any():
+        raise InputError(f"column {name} holds an infinite value; NaN marks what is missing")
+    return numbers
+
+
 def _numbers(observed: NDArray[Any]) -> bool:
     if observed.dtype.kind == "b":
         return True
@@ -147,7 +158,7 @@ class Table:
         for known, column in zip(self.columns, columns, strict=True):
             missing = is_missing(column)
             if known.kind != "category":
-                column = np.where(missing, np.nan, column).astype(np.float64)
+                column = as_numbers(known.name, column)
             parts.append(np.where(missing[:, None], np.float32(np.nan), known.encode(column)))
         return np.concatenate(parts, axis=1)
 

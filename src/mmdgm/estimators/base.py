@@ -65,6 +65,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """X as an array of numbers, or, where columns hold categories, as it came."""
         if not hasattr(X, "iloc") and not hasattr(X, "toarray"):
             X = np.asarray(X)
+        if not reset and self.codec_.is_image != (len(X.shape) > 2):
+            raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.codec_.fitted_on}")
         if has_categories(X):
             X = X if hasattr(X, "iloc") else X.astype(object)
             if not len(X):
@@ -78,10 +80,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             if reset:
                 self.n_features_in_ = math.prod(X.shape[1:])
             return X
-        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
-        if not reset and isinstance(self.codec_, ImageCodec):
-            raise InputError(f"X has {X.shape[1]} columns, but the model was fitted on images {self.codec_.size}")
-        return X
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
     def _learn_codec(self, X: Any) -> Codec:
         if not hasattr(X, "iloc") and X.ndim > 2:
@@ -92,10 +91,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _encode(self, X: Any) -> Values:
         """A fitted estimator's view of rows."""
         check_is_fitted(self)
-        X = self._validate_X(X, reset=False)
-        if not hasattr(X, "iloc") and X.ndim == 2 and isinstance(self.codec_, ImageCodec):
-            raise InputError(f"X is a table, but the model was fitted on images {self.codec_.size}")
-        return self.codec_.encode(X)
+        return self.codec_.encode(self._validate_X(X, reset=False))
 
     def _filled(self, X: Any) -> Values:
         """The same with missing values imputed."""

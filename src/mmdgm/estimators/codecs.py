@@ -32,6 +32,10 @@ class TableCodec:
     def shape(self) -> Shape:
         return (self.table.width, 1, 1)
 
+    @property
+    def fitted_on(self) -> str:
+        return f"a table (rows, {len(self.table.columns)})"
+
     def likelihood(self) -> Likelihood:
         binary = [kind != "number" for kind in self.table.each("kind")]
         low, high, spread = (self.table.each(name) for name in ("low", "high", "spread"))
@@ -81,12 +85,16 @@ class ImageCodec:
         height, width = (-(-side // 4) * 4 for side in self.size[:2])
         return (self.channels, max(height, 8), max(width, 8))
 
+    @property
+    def fitted_on(self) -> str:
+        return f"images (rows, {', '.join(map(str, self.size))})"
+
     def likelihood(self) -> Likelihood:
         return GaussianPixels() if self.gaussian else BernoulliPixels()
 
     def encode(self, X: NDArray[Any]) -> Values:
         if X.shape[1:] != self.size:
-            raise InputError(f"X has images of {X.shape[1:]}, but the model was fitted on {self.size}")
+            raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.fitted_on}")
         unit = (X.astype(np.float32) - self.low) / (self.high - self.low)
         rows = unit.reshape(len(X), *self.size[:2], self.channels).transpose(0, 3, 1, 2)
         if not self.gaussian:
