@@ -275,6 +275,25 @@ def test_early_stopping_and_time(wine):
     assert MMCVAClassifier(**{**QUICK, "max_epochs": 10**6}, max_time=0.2).fit(X, y).n_iter_ < 10**5
 
 
+@pytest.mark.parametrize("validation_fraction", [None, 0.3])
+def test_time_that_does_not_run_out_changes_nothing(wine, validation_fraction):
+    _, _, X, y = wine
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 110}, batch_size=20, n_iter_no_change=3)
+    model.set_params(validation_fraction=validation_fraction)
+    free, timed = (clone(model).set_params(max_time=max_time).fit(X, y) for max_time in (None, 1e9))
+    np.testing.assert_array_equal(timed.decision_function(X), free.decision_function(X))
+    assert timed.history_ == free.history_
+    assert timed.n_iter_ == free.n_iter_
+
+
+def test_time_runs_out_within_an_interval(wine):
+    _, _, X, y = wine
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 9000}, max_time=0.1).fit(X, y)
+    assert len(model.history_) == 1
+    assert model.n_iter_ < 450
+    assert 0 < model.history_[0]["epoch"] < 450
+
+
 def test_a_warm_start_goes_on_from_the_last_weights(wine):
     _, _, X, y = wine
     model = MMCVAClassifier(**QUICK, warm_start=True).fit(X, y)
