@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -264,6 +265,18 @@ def test_in_pipelines_and_searches_with_unlabeled_rows(wine):
     assert svm.fit(X[labeled], y[labeled]).predict(X).shape == y.shape
     frame = MMCVAClassifier(**QUICK).set_output(transform="default").fit(X, y).transform(X)
     assert frame.shape == (len(X), 6)
+
+
+def test_the_imputer_takes_classes_and_ignores_other_targets(wine):
+    X, y, with_holes, few = wine
+    model = MaxMarginImputer(max_epochs=3, n_iter=5, random_state=0, device="cpu")
+    without = clone(model).fit(with_holes).transform(with_holes)
+    for target in (X[:, 0], X[:, :2], np.stack([y == 0, y > 0], axis=1).astype(int)):
+        np.testing.assert_array_equal(clone(model).fit(with_holes, target).transform(with_holes), without)
+    assert make_pipeline(model, Ridge()).fit(with_holes, X[:, 0]).score(with_holes, X[:, 0]) > 0
+    for marker in (-1, np.nan):
+        imputer = clone(model).set_params(unlabeled=marker).fit(with_holes, np.where(few < 0, marker, few))
+        assert imputer.estimator_.classes_.tolist() == [0, 1, 2]
 
 
 def test_early_stopping_and_time(wine):

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.labels import holds_classes
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.models import VAEConfig
 
@@ -48,7 +49,8 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     """Fills missing values (NaN) with a deep generative model's posterior mean; for pipelines.
 
     With labels given to `fit` the model is an `MMCVAClassifier`, which fills by the class it predicts; without, a
-    VAE of X.
+    VAE of X. A y that scikit-learn's `type_of_target` calls neither binary nor multiclass, such as a regression's,
+    is ignored.
 
     Parameters
     ----------
@@ -87,10 +89,10 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
             name: getattr(self, name)
             for name in ("max_epochs", "max_time", "device", "precision", "random_state", "verbose")
         }
-        if y is None:
-            self.estimator_: GenerativeEstimator = GenerativeModel(**common).fit(X)
+        if y is not None and holds_classes(y, self.unlabeled):
+            self.estimator_: GenerativeEstimator = MMCVAClassifier(unlabeled=self.unlabeled, **common).fit(X, y)
         else:
-            self.estimator_ = MMCVAClassifier(unlabeled=self.unlabeled, **common).fit(X, y)
+            self.estimator_ = GenerativeModel(**common).fit(X)
         self.n_features_in_ = self.estimator_.n_features_in_
         if hasattr(self.estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.estimator_.feature_names_in_

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from mmdgm.errors import InputError
@@ -33,6 +33,13 @@ def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None =
     if y.dtype.kind == "O":  # among text the marker may be text, too
         return np.array([value == marker or value == str(marker) for value in y], bool)
     return np.asarray(y == marker)
+
+
+def holds_classes(y: Any, marker: Any) -> bool:
+    """Whether y, but for its unlabeled rows, is a column of classes, and no target of a regression or several."""
+    y = np.asarray(y)
+    known = y[~is_unlabeled(y, marker)] if y.ndim == 1 else y
+    return type_of_target(known, input_name="y") in ("binary", "multiclass")
 
 
 def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
