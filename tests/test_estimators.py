@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -221,7 +222,6 @@ def test_tables_and_images_are_not_taken_for_each_other(fitted, on_images, wine)
 
 
 def test_data_frames_keep_their_columns(wine):
-    pandas = pytest.importorskip("pandas")
     _, _, X, y = wine
     frame = pandas.DataFrame(X, columns=[f"c{i}" for i in range(13)])
     frame["kind"] = pandas.Categorical(np.where(np.arange(len(y)) % 2, "odd", "even"))
@@ -231,6 +231,83 @@ def test_data_frames_keep_their_columns(wine):
     assert list(filled.columns) == list(frame.columns)
     assert not filled.isna().any().any()
     assert model.feature_names_in_.tolist() == list(frame.columns)
+
+
+def frame_of(column):
+    """A data frame of 60 rows of two classes with such a column, every seventh value of it missing."""
+    y = np.arange(60) % 2
+    kinds = pandas.Series([value if i % 7 else None for i, value in enumerate(column)], dtype=object)
+    return pandas.DataFrame({"size": np.random.default_rng(0).normal(size=60) + y, "kind": kinds}), y
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "kind", "filled_dtype"),
+    [
+        ([10, 20, 30] * 20, "category", "category", "category"),
+        ([True, False] * 30, "category", "category", "category"),
+        ([0, 1, 2, 3, 4] * 12, "Int64", "number", "Float64"),
+        ([0, 1] * 30, "Int64", "binary", "Int64"),
+        ([True, False] * 30, "boolean", "binary", "boolean"),
+        ([True, False] * 30, object, "binary", object),
+        (["red", "blue"] * 30, object, "category", object),
+        (["red", "blue"] * 30, "string", "category", "string"),
+        (["red", "blue"] * 30, "str", "category", "str"),
+        (np.linspace(0, 1, 60), "float32", "number", "float32"),
+        (np.linspace(0, 1, 60), "Float64", "number", "Float64"),
+    ],
+)
+@pytest.mark.parametrize("beside_text", [False, True])
+def test_columns_of_data_frames(tmp_path, column, dtype, kind, filled_dtype, beside_text):
+    frame, y = frame_of(column)
+    frame["kind"] = frame["kind"].astype(dtype)
+    if beside_text:
+        frame["text"] = ["u", "v"] * 30
+    before = frame.copy()
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame, y)
+    assert model.codec_.table.columns[1].kind == kind
+    filled = model.impute(frame, n_iter=3)
+    pandas.testing.assert_frame_equal(frame, before)
+    assert filled["kind"].dtype == filled_dtype
+    assert not filled["kind"].isna().any()
+    observed = frame["kind"].notna()
+    assert filled["kind"][observed].tolist() == frame["kind"][observed].tolist()
+    if kind != "number":
+        assert set(filled["kind"].map(str)) == set(map(str, column))
+    model.save(tmp_path)
+    pandas.testing.assert_frame_equal(MMVAClassifier.load(tmp_path).impute(frame, n_iter=3), filled)
+
+
+def test_a_category_that_a_data_frame_does_not_know_may_be_imputed():
+    frame, y = frame_of(["red", "blue"] * 30)
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame.astype({"kind": "category"}), y)
+    reds = frame[frame["kind"].isna() | (frame["kind"] == "red")].astype({"kind": "category"})
+    assert set(model.impute(reds, n_iter=3)["kind"]) <= {"red", "blue"}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pandas.date_range("2026-01-01", periods=60), "Timestamp"),
+        (pandas.date_range("2026-01-01", periods=60, tz="UTC"), "Timestamp"),
+        (pandas.to_timedelta(np.arange(60), unit="D"), "Timedelta"),
+        (pandas.cut(np.arange(60), 3), "Interval"),
+        (np.arange(60) * 1j, "complex"),
+    ],
+)
+def test_columns_of_dates_and_other_things_are_refused_by_name(column, said):
+    frame, y = frame_of([0.0, 1.5, 2.5] * 20)
+    frame["kind"] = frame["kind"].astype(float)
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame, y)
+    with pytest.raises(InputError, match=f"column kind holds {said} values; give numbers, text or booleans"):
+        model.fit(frame.assign(kind=column), y)
+
+
+def test_a_column_of_numbers_takes_nothing_else_later():
+    frame, y = frame_of([0.0, 1.5, 2.5] * 20)
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame, y)
+    for column in (pandas.date_range("2026-01-01", periods=60), ["many"] * 60):
+        with pytest.raises(InputError, match="column kind is one of numbers, but holds something else"):
+            model.predict(frame.assign(kind=column))
 
 
 def test_images_of_any_size_and_type(on_images):
