@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors
 from mmdgm.progress import Display
 
 Values = NDArray[np.float32]
+Network = Literal["auto", "mlp", "conv"]
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
@@ -58,6 +59,25 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     @abstractmethod
     def _config(self, codec: Codec) -> VAEConfig | MaxMarginConditionalVAEConfig:
         """How a model for such data is built."""
+
+    def _kind(self, codec: Codec) -> Literal["mlp", "conv"]:
+        network: Network = self.network
+        if network == "auto":
+            return "conv" if codec.is_image else "mlp"
+        if network == "conv" and not codec.is_image:
+            raise InputError("network='conv' wants images (rows, height, width[, channels]), not columns")
+        return network
+
+    def _hidden(self, codec: Codec) -> tuple[int, ...]:
+        if self.hidden is not None:
+            return tuple(self.hidden)
+        width = int(np.clip(4 * np.prod(codec.shape), 128, 500))
+        return (width, width)
+
+    def _z(self, codec: Codec) -> int:
+        if self.z is not None:
+            return int(self.z)
+        return 50 if codec.is_image else int(np.clip(np.prod(codec.shape) // 2, 2, 50))
 
     # --- users' arrays -----------------------------------------------------------------------------------
 
@@ -156,6 +176,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _train(
         self,
         x: Values,
+        filled: Values,
         y: Labels,
         seed: int,
         *,
@@ -165,6 +186,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> None:
         """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone.
 
+        `filled`: the rows with first guesses of their missing values.
         The objective is that of parameters and labels as they are now, also where networks go on from a last fit.
         `weights`: attributes of the model that the labels decide on, `(K,)` each; None: as the model has them.
         """
@@ -191,10 +213,10 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             with Display(type(self).__name__, Console(stderr=True, quiet=not self.verbose)) as display:
                 fitted = fit_model(
                     model,
-                    x,
+                    filled,
                     y,
+                    observed=~np.isnan(x),
                     guesses=guesses,
-                    fill=self.fill_,
                     settings=self._settings(len(x)),
                     seed=seed,
                     on_log=[display],

@@ -10,13 +10,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mmdgm.errors import InputError
-from mmdgm.estimators.base import GenerativeEstimator, Values
+from mmdgm.estimators.base import GenerativeEstimator, Network, Values
 from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.fitting import Labels
 from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
 from mmdgm.estimators.neighbours import fill_from_neighbours, spread_labels
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
-
-Network = Literal["auto", "mlp", "conv"]
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]
@@ -42,11 +41,12 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         if self.validation_fraction is not None:
             held_out = held_out_rows(codes, self.validation_fraction, rng)
         known = codes if held_out is None else np.where(np.isin(np.arange(len(codes)), held_out), -1, codes)
-        guesses = None if self._going_on() else self._guess(x, known, rng)
-        self._train(x, codes, seed, weights=weights, guesses=guesses, held_out=held_out)
+        filled = fill_from_neighbours(x, self.fill_)
+        guesses = None if self._going_on() else self._guess(filled, known, rng)
+        self._train(x, filled, codes, seed, weights=weights, guesses=guesses, held_out=held_out)
         return self
 
-    def _guess(self, x: Values, codes: NDArray[np.int64], rng: np.random.RandomState) -> NDArray[np.int64] | None:
+    def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         """Labels of all rows to begin with, if any."""
         return None
 
@@ -86,27 +86,6 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def _load_more(self, saved: dict[str, Any]) -> None:
         self.classes_ = np.array(saved["classes"], dtype=np.dtype(saved["classes_dtype"]))
-
-    def _kind(self, codec: Codec) -> Literal["mlp", "conv"]:
-        if self.network == "auto":
-            return "conv" if codec.is_image else "mlp"
-        if self.network == "conv" and not codec.is_image:
-            raise InputError("network='conv' wants images (rows, height, width[, channels]), not columns")
-        if self.network not in ("mlp", "conv"):
-            raise InputError(f"network={self.network!r}: give 'auto', 'mlp' or 'conv'")
-        kind: Literal["mlp", "conv"] = self.network
-        return kind
-
-    def _hidden(self, codec: Codec) -> tuple[int, ...]:
-        if self.hidden is not None:
-            return tuple(self.hidden)
-        width = int(np.clip(4 * np.prod(codec.shape), 128, 500))
-        return (width, width)
-
-    def _z(self, codec: Codec, conv: int) -> int:
-        if self.z is not None:
-            return int(self.z)
-        return conv if codec.is_image else int(np.clip(np.prod(codec.shape) // 2, 2, 50))
 
 
 class MMCVAClassifier(GenerativeClassifier):
@@ -238,7 +217,7 @@ class MMCVAClassifier(GenerativeClassifier):
         return MaxMarginConditionalVAEConfig(
             network=self._kind(codec),
             hidden=self._hidden(codec),
-            z=self._z(codec, conv=50),
+            z=self._z(codec),
             likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
             dropout=self.dropout,
             alpha=self.alpha,
@@ -247,13 +226,13 @@ class MMCVAClassifier(GenerativeClassifier):
             balance_weight=self.balance_weight,
         )
 
-    def _guess(self, x: Values, codes: NDArray[np.int64], rng: np.random.RandomState) -> NDArray[np.int64] | None:
+    def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         wanted = self.initial_labels == "neighbours" or (
             self.initial_labels == "auto" and not self.codec_.is_image
         )
         if not wanted or (codes >= 0).all():
             return None
-        return spread_labels(fill_from_neighbours(x, self.fill_), codes, rng=rng)
+        return spread_labels(filled, codes, rng=rng)
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> NDArray[Any]:
         """Rows from the model, on the input's scale: decoder means at z ~ N(0, I).
@@ -335,7 +314,7 @@ class MMVAClassifier(GenerativeClassifier):
         return MaxMarginVAEConfig(
             network=self._kind(codec),
             hidden=self._hidden(codec),
-            z=self._z(codec, conv=50),
+            z=self._z(codec),
             likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
             dropout=self.dropout,
             features="last" if conv else "hidden",

@@ -57,7 +57,7 @@ class TableCodec:
 class ImageCodec:
     """Images `(rows, height, width)` or `(rows, height, width, channels)`.
 
-    (x − low) / (high − low) lies in [0, 1]. Sides are padded to multiples of 4, or of 8 from 16 on, by pixels that
+    (x − low) / (high − low) lies in [0, 1]. Sides are padded to multiples of 4, and to 8 at least, by pixels that
     count as missing.
     """
 

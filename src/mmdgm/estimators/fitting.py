@@ -13,7 +13,6 @@ from torch import Tensor
 
 from mmdgm.batches import Batches, Store
 from mmdgm.devices import make_fabric
-from mmdgm.estimators.neighbours import fill_from_neighbours
 from mmdgm.models import VAE
 from mmdgm.training import Record, SemiSupervisedTraining, Trainer
 
@@ -87,19 +86,19 @@ def fit_model(
     x: Values,
     y: Labels,
     *,
+    observed: NDArray[np.bool_],
     guesses: Labels | None,
-    fill: Values,
     settings: FitSettings,
     seed: int,
     on_log: list[Callable[[Record], None]],
     stopping: EarlyStopping | None = None,
 ) -> Fitted:
-    """Train on rows `(rows, channels, height, width)`, NaN where missing, with classes y.
+    """Train on rows `(rows, channels, height, width)` with classes y.
 
-    With `guesses`, labels for all rows, a first stage trusts them; then come the given labels alone.
+    Values of x that are not `observed` are first guesses, which are made anew as the model learns. With `guesses`,
+    labels for all rows, a first stage trusts them; then come the given labels alone.
     """
     fabric = make_fabric(settings.device, precision=settings.precision)
-    filled, observed = fill_from_neighbours(x, fill), ~np.isnan(x)
     history: list[dict[str, Any]] = []
     began, epochs_done = time.monotonic(), 0
 
@@ -118,7 +117,7 @@ def fit_model(
         plan = _plan(len(labeled), len(unlabeled), settings, share)
         trainer = Trainer(model, plan, fabric=fabric, stride=STRIDE)
         batches = Batches(
-            *(_tensor(part, trainer.device) for part in (filled[labeled], labels[labeled], filled[unlabeled])),
+            *(_tensor(part, trainer.device) for part in (x[labeled], labels[labeled], x[unlabeled])),
             scale=1.0,
             labeled_batch=plan.batch,
             unlabeled_batch=plan.unlabeled_batch,
@@ -133,8 +132,9 @@ def fit_model(
             listeners.append(stopping)
         epochs_done += trainer.fit(batches, on_log=listeners, revise=refresh, is_over=is_over).epochs
         if refresh is not None and refresh.store is not None:
-            filled[labeled] = refresh.store.x.cpu().numpy()
-            filled[unlabeled] = refresh.store.x_unlabeled.cpu().numpy()
+            x = np.empty_like(x)
+            x[labeled] = refresh.store.x.cpu().numpy()
+            x[unlabeled] = refresh.store.x_unlabeled.cpu().numpy()
         if is_over():
             break
     if stopping is not None and stopping.weights:
@@ -151,7 +151,7 @@ def _plan(labeled: int, unlabeled: int, settings: FitSettings, share: float) -> 
     epochs = max(1, round(share * whole))
     return SemiSupervisedTraining(
         epochs=epochs,
-        batch=min(labeled, batch if not unlabeled else max(100, batch // 2)) or 1,
+        batch=min(labeled, batch if not unlabeled else max(100, batch // 2)),
         unlabeled_batch=batch,
         learning_rate=settings.learning_rate,
         warmup_steps=min(100, epochs * steps_per_epoch // 10),

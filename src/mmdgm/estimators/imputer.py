@@ -10,6 +10,7 @@ from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.codecs import Codec
 from mmdgm.estimators.labels import holds_classes
+from mmdgm.estimators.neighbours import fill_from_neighbours
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.models import VAEConfig
 
@@ -17,7 +18,8 @@ from mmdgm.models import VAEConfig
 class GenerativeModel(GenerativeEstimator):
     """A VAE of X alone."""
 
-    likelihood, warm_start, batch_size, learning_rate = "auto", False, None, 1e-3
+    network, hidden, z, likelihood = "auto", None, None, "auto"
+    warm_start, batch_size, learning_rate = False, None, 1e-3
 
     def __init__(
         self, *, max_epochs: Any, max_time: Any, device: Any, precision: Any, random_state: Any, verbose: Any
@@ -31,16 +33,14 @@ class GenerativeModel(GenerativeEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         x, seed = self._prepare(X)
-        self._train(x, np.zeros(len(x), np.int64), seed)
+        self._train(x, fill_from_neighbours(x, self.fill_), np.zeros(len(x), np.int64), seed)
         return self
 
     def _config(self, codec: Codec) -> VAEConfig:
-        size = int(np.prod(codec.shape))
-        width = int(np.clip(4 * size, 128, 500))
         return VAEConfig(
-            network="conv" if codec.is_image else "mlp",
-            hidden=(width, width),
-            z=50 if codec.is_image else int(np.clip(size // 2, 2, 50)),
+            network=self._kind(codec),
+            hidden=self._hidden(codec),
+            z=self._z(codec),
             linear=not codec.is_image,
         )
 

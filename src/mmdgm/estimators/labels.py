@@ -85,7 +85,11 @@ def held_out_rows(codes: Codes, fraction: float, rng: np.random.RandomState) -> 
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], codes: Codes) -> NDArray[np.float32] | None:
-    """Factors of the hinge loss, `(K,)`, mean 1 over the labeled rows."""
+    """Factors of the hinge loss, `(K,)`.
+
+    "balanced": N / (K · N_k) for a class with N_k of the N labeled rows, mean 1 over these. A dict's are as given,
+    1 for classes that it leaves out.
+    """
     if class_weight is None:
         return None
     counts = np.bincount(codes[codes >= 0], minlength=len(classes))
