@@ -418,7 +418,13 @@ def test_class_weight_and_prior(wine):
     X, _, _, y = wine
     heavy = MMVAClassifier(**QUICK, class_weight={0: 1.0, 1: 0.0, 2: 0.0}).fit(X, y).predict(X)
     assert (heavy == 0).mean() > 0.6
-    MMCVAClassifier(**QUICK, class_prior=[0.2, 0.5, 0.3], class_weight="balanced").fit(X, y)
+    strong = MMCVAClassifier(**{**QUICK, "max_epochs": 60}, balance_weight=10.0, initial_labels=None)
+    strong.set_params(class_prior=[0.1, 0.1, 0.8], class_weight="balanced").fit(X, y)
+    counts = np.array([(y == k).sum() for k in range(3)])
+    np.testing.assert_allclose(strong.model_.balance_ratio, [0.1, 0.1, 0.8] / (counts / counts.sum()), rtol=1e-6)
+    np.testing.assert_allclose(strong.model_.class_weight, counts.sum() / (3 * counts), rtol=1e-6)
+    assert (strong.predict(X) == 2).mean() > 0.6  # there are 0.27, and 0.4 below
+    assert (strong.set_params(class_prior=[0.1, 0.8, 0.1]).fit(X, y).predict(X) == 1).mean() > 0.6
     with pytest.raises(InputError, match="class_prior: give 3 shares"):
         MMCVAClassifier(**QUICK, class_prior=[1.0]).fit(X, y)
 
