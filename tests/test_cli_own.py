@@ -242,6 +242,25 @@ def test_unlabeled_rows_are_marked_as_the_user_says(tmp_path, own):
     assert (set(counts["labeled_per_class"]), counts["unlabeled"]) == ({"nought", "unlabeled"}, 4)
 
 
+def test_minus_one_is_a_class_beside_another_marker(answer, tmp_path):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(np.arange(60) % 3, np.sign(x[:, 0]), np.nan)
+    np.savez(tmp_path / "x.npz", x=x, y=y)
+    result = answer("train", "--data", "x.npz", "--unlabeled", "nan", "--run-dir", "run", *SHORT)
+    assert result["data"]["unlabeled"] == 20
+    predicted = MMCVAClassifier.load("run").predict(x)
+    assert result["training_accuracy_on_labeled_rows"] == (predicted == y)[~np.isnan(y)].mean()
+
+
+def test_a_trained_model_outlasts_what_fails_after_training(own, tmp_path, monkeypatch):
+    monkeypatch.setattr(MMVAClassifier, "score", lambda *_: 1 / 0)
+    data = own_runs.read_npz_data(own / "columns.npz", None)
+    with pytest.raises(ZeroDivisionError):
+        own_runs.train_own(data, RunFolder(tmp_path / "run"), model="mmva", seed=1, epochs=2, device="cpu")
+    kept = load_own(tmp_path / "run", device="cpu")
+    np.testing.assert_array_equal(kept.scores(data.x), load_own(own / "columns", device="cpu").scores(data.x))
+
+
 def test_images_are_grey_unless_one_has_colour(tmp_path):
     write_images(tmp_path / "images")
     assert own_runs.read_image_data(tmp_path / "images", None, (8, 8)).x.shape == (16, 8, 8)

@@ -3,11 +3,13 @@
 import pickle
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -120,6 +122,25 @@ def test_labels_of_any_type(wine):
     assert model.classes_.tolist() == [-1, 1]
 
 
+def test_minus_one_beside_another_marker_is_a_class(wine):
+    X, y, *_ = wine
+    for marker in (0, np.nan):
+        few = np.where(y == 0, marker, np.where(y == 1, -1, 1))
+        model = MMVAClassifier(**QUICK, unlabeled=marker).fit(X, few)
+        labeled = y > 0
+        assert model.classes_.tolist() == [-1, 1]
+        assert model.score(X, few) == (model.predict(X[labeled]) == few[labeled]).mean()
+    with pytest.raises(InputError, match="y has one class"):
+        MMVAClassifier(**QUICK, unlabeled=1).fit(X, np.where(y == 0, -1, 1))
+
+
+def test_folds_of_minus_one_and_one_hold_both():
+    y = np.repeat([-1, 1], 30)
+    for train, test in KeepUnlabeled(3).split(y, y):
+        assert set(y[test]) == {-1, 1}
+        assert len(train) + len(test) == len(y)
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -172,8 +193,35 @@ def test_strings_are_categories():
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize("infinite", [np.inf, -np.inf])
+def test_infinite_values_beside_categories_are_refused(infinite):
+    X = np.array([["ab"[i % 2], float(i), i % 3] for i in range(30)], object)
+    y = np.arange(30) % 2
+    model = MMCVAClassifier(**QUICK).fit(X, y)
+    X[4, 1] = infinite
+    for ask in (model.predict, model.impute, lambda X: clone(model).fit(X, y)):
+        with pytest.raises(InputError, match="column 1 holds an infinite value"):
+            ask(X)
+    X[4, 1] = "four"
+    with pytest.raises(InputError, match="column 1 is one of numbers, but holds something else"):
+        model.predict(X)
+
+
+def test_tables_and_images_are_not_taken_for_each_other(fitted, on_images, wine):
+    X, y, *_ = wine
+    images = load_digits().images[:6]
+    for ask in (fitted.predict, fitted.impute, fitted.score_samples):
+        with pytest.raises(InputError, match=r"\(6, 8, 8\), but the model was fitted on a table \(rows, 13\)"):
+            ask(images)
+    for wrong in (X, images.reshape(6, 64), images[0, 0], images.reshape(6, 64).astype(str)):
+        with pytest.raises(InputError, match=r"but the model was fitted on images \(rows, 8, 8\)"):
+            on_images.predict(wrong)
+    warm = MMVAClassifier(**QUICK, warm_start=True).fit(X, y)
+    with pytest.raises(InputError, match="fitted on a table"):
+        warm.fit(images, y[:6] + np.arange(6) % 3)
+
+
 def test_data_frames_keep_their_columns(wine):
-    pandas = pytest.importorskip("pandas")
     _, _, X, y = wine
     frame = pandas.DataFrame(X, columns=[f"c{i}" for i in range(13)])
     frame["kind"] = pandas.Categorical(np.where(np.arange(len(y)) % 2, "odd", "even"))
@@ -183,6 +231,83 @@ def test_data_frames_keep_their_columns(wine):
     assert list(filled.columns) == list(frame.columns)
     assert not filled.isna().any().any()
     assert model.feature_names_in_.tolist() == list(frame.columns)
+
+
+def frame_of(column):
+    """A data frame of 60 rows of two classes with such a column, every seventh value of it missing."""
+    y = np.arange(60) % 2
+    kinds = pandas.Series([value if i % 7 else None for i, value in enumerate(column)], dtype=object)
+    return pandas.DataFrame({"size": np.random.default_rng(0).normal(size=60) + y, "kind": kinds}), y
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "kind", "filled_dtype"),
+    [
+        ([10, 20, 30] * 20, "category", "category", "category"),
+        ([True, False] * 30, "category", "category", "category"),
+        ([0, 1, 2, 3, 4] * 12, "Int64", "number", "Float64"),
+        ([0, 1] * 30, "Int64", "binary", "Int64"),
+        ([True, False] * 30, "boolean", "binary", "boolean"),
+        ([True, False] * 30, object, "binary", object),
+        (["red", "blue"] * 30, object, "category", object),
+        (["red", "blue"] * 30, "string", "category", "string"),
+        (["red", "blue"] * 30, "str", "category", "str"),
+        (np.linspace(0, 1, 60), "float32", "number", "float32"),
+        (np.linspace(0, 1, 60), "Float64", "number", "Float64"),
+    ],
+)
+@pytest.mark.parametrize("beside_text", [False, True])
+def test_columns_of_data_frames(tmp_path, column, dtype, kind, filled_dtype, beside_text):
+    frame, y = frame_of(column)
+    frame["kind"] = frame["kind"].astype(dtype)
+    if beside_text:
+        frame["text"] = ["u", "v"] * 30
+    before = frame.copy()
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame, y)
+    assert model.codec_.table.columns[1].kind == kind
+    filled = model.impute(frame, n_iter=3)
+    pandas.testing.assert_frame_equal(frame, before)
+    assert filled["kind"].dtype == filled_dtype
+    assert not filled["kind"].isna().any()
+    observed = frame["kind"].notna()
+    assert filled["kind"][observed].tolist() == frame["kind"][observed].tolist()
+    if kind != "number":
+        assert set(filled["kind"].map(str)) == set(map(str, column))
+    model.save(tmp_path)
+    pandas.testing.assert_frame_equal(MMVAClassifier.load(tmp_path).impute(frame, n_iter=3), filled)
+
+
+def test_a_category_that_a_data_frame_does_not_know_may_be_imputed():
+    frame, y = frame_of(["red", "blue"] * 30)
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame.astype({"kind": "category"}), y)
+    reds = frame[frame["kind"].isna() | (frame["kind"] == "red")].astype({"kind": "category"})
+    assert set(model.impute(reds, n_iter=3)["kind"]) <= {"red", "blue"}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pandas.date_range("2026-01-01", periods=60), "Timestamp"),
+        (pandas.date_range("2026-01-01", periods=60, tz="UTC"), "Timestamp"),
+        (pandas.to_timedelta(np.arange(60), unit="D"), "Timedelta"),
+        (pandas.cut(np.arange(60), 3), "Interval"),
+        (np.arange(60) * 1j, "complex"),
+    ],
+)
+def test_columns_of_dates_and_other_things_are_refused_by_name(column, said):
+    frame, y = frame_of([0.0, 1.5, 2.5] * 20)
+    frame["kind"] = frame["kind"].astype(float)
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame, y)
+    with pytest.raises(InputError, match=f"column kind holds {said} values; give numbers, text or booleans"):
+        model.fit(frame.assign(kind=column), y)
+
+
+def test_a_column_of_numbers_takes_nothing_else_later():
+    frame, y = frame_of([0.0, 1.5, 2.5] * 20)
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 2}).fit(frame, y)
+    for column in (pandas.date_range("2026-01-01", periods=60), ["many"] * 60):
+        with pytest.raises(InputError, match="column kind is one of numbers, but holds something else"):
+            model.predict(frame.assign(kind=column))
 
 
 def test_images_of_any_size_and_type(on_images):
@@ -219,25 +344,87 @@ def test_in_pipelines_and_searches_with_unlabeled_rows(wine):
     assert frame.shape == (len(X), 6)
 
 
-def test_early_stopping_time_and_warm_start(wine):
+def test_the_imputer_takes_classes_and_ignores_other_targets(wine):
+    X, y, with_holes, few = wine
+    model = MaxMarginImputer(max_epochs=3, n_iter=5, random_state=0, device="cpu")
+    without = clone(model).fit(with_holes).transform(with_holes)
+    for target in (X[:, 0], X[:, :2], np.stack([y == 0, y > 0], axis=1).astype(int)):
+        np.testing.assert_array_equal(clone(model).fit(with_holes, target).transform(with_holes), without)
+    assert make_pipeline(model, Ridge()).fit(with_holes, X[:, 0]).score(with_holes, X[:, 0]) > 0
+    for marker in (-1, np.nan):
+        imputer = clone(model).set_params(unlabeled=marker).fit(with_holes, np.where(few < 0, marker, few))
+        assert imputer.estimator_.classes_.tolist() == [0, 1, 2]
+
+
+def test_early_stopping_and_time(wine):
     _, _, X, y = wine
     stopped = MMCVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1).fit(
         X, y
     )
     assert stopped.n_iter_ < 500
     assert MMCVAClassifier(**{**QUICK, "max_epochs": 10**6}, max_time=0.2).fit(X, y).n_iter_ < 10**5
-    model = MMCVAClassifier(**{**QUICK, "max_epochs": 5}, warm_start=True).fit(X, y)
-    first = model.decision_function(X)
-    weights = model.model_
-    assert model.fit(X, y).model_ is weights
-    assert not np.array_equal(model.decision_function(X), first)
+
+
+@pytest.mark.parametrize("validation_fraction", [None, 0.3])
+def test_time_that_does_not_run_out_changes_nothing(wine, validation_fraction):
+    _, _, X, y = wine
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 110}, batch_size=20, n_iter_no_change=3)
+    model.set_params(validation_fraction=validation_fraction)
+    free, timed = (clone(model).set_params(max_time=max_time).fit(X, y) for max_time in (None, 1e9))
+    np.testing.assert_array_equal(timed.decision_function(X), free.decision_function(X))
+    assert timed.history_ == free.history_
+    assert timed.n_iter_ == free.n_iter_
+
+
+def test_time_runs_out_within_an_interval(wine):
+    _, _, X, y = wine
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 9000}, max_time=0.1).fit(X, y)
+    assert len(model.history_) == 1
+    assert model.n_iter_ < 450
+    assert 0 < model.history_[0]["epoch"] < 450
+
+
+def test_a_warm_start_goes_on_from_the_last_weights(wine):
+    _, _, X, y = wine
+    model = MMCVAClassifier(**QUICK, warm_start=True).fit(X, y)
+    before = {name: weight.detach().clone() for name, weight in model.model_.named_parameters()}
+    model.set_params(learning_rate=1e-12).fit(X, y)
+    for name, weight in model.model_.named_parameters():
+        np.testing.assert_allclose(weight.detach(), before[name], rtol=0, atol=1e-9)
+    with pytest.raises(InputError, match="warm_start: the parameters ask for other networks"):
+        model.set_params(hidden=(7,)).fit(X, y)
+
+
+def test_a_warm_start_learns_by_the_parameters_and_labels_of_now(wine):
+    X, truth, _, y = wine
+    model = MMVAClassifier(**QUICK, warm_start=True).fit(X, y)
+    model.set_params(C=7.0, margin=2.0, class_weight={0: 3.0, 1: 0.0, 2: 0.5}).fit(X, truth)
+    assert (model.model_.C, model.model_.margin, model.model_.n_rows) == (7.0, 2.0, len(X))
+    assert model.model_.class_weight.tolist() == [3.0, 0.0, 0.5]
+    assert model.set_params(class_weight=None).fit(X, y).model_.class_weight is None
+
+
+@pytest.mark.parametrize("kind", [MMCVAClassifier, MMVAClassifier])
+def test_a_warm_start_after_load_is_that_of_the_saved_model(wine, tmp_path, kind):
+    _, truth, X, y = wine
+    model = kind(**QUICK, warm_start=True, class_weight="balanced").fit(X, y)
+    model.save(tmp_path)
+    again = kind.load(tmp_path, device="cpu").fit(X, truth)
+    np.testing.assert_array_equal(again.decision_function(X), model.fit(X, truth).decision_function(X))
+    assert again.history_ == model.history_
 
 
 def test_class_weight_and_prior(wine):
     X, _, _, y = wine
     heavy = MMVAClassifier(**QUICK, class_weight={0: 1.0, 1: 0.0, 2: 0.0}).fit(X, y).predict(X)
     assert (heavy == 0).mean() > 0.6
-    MMCVAClassifier(**QUICK, class_prior=[0.2, 0.5, 0.3], class_weight="balanced").fit(X, y)
+    strong = MMCVAClassifier(**{**QUICK, "max_epochs": 60}, balance_weight=10.0, initial_labels=None)
+    strong.set_params(class_prior=[0.1, 0.1, 0.8], class_weight="balanced").fit(X, y)
+    counts = np.array([(y == k).sum() for k in range(3)])
+    np.testing.assert_allclose(strong.model_.balance_ratio, [0.1, 0.1, 0.8] / (counts / counts.sum()), rtol=1e-6)
+    np.testing.assert_allclose(strong.model_.class_weight, counts.sum() / (3 * counts), rtol=1e-6)
+    assert (strong.predict(X) == 2).mean() > 0.6  # there are 0.27, and 0.4 below
+    assert (strong.set_params(class_prior=[0.1, 0.8, 0.1]).fit(X, y).predict(X) == 1).mean() > 0.6
     with pytest.raises(InputError, match="class_prior: give 3 shares"):
         MMCVAClassifier(**QUICK, class_prior=[1.0]).fit(X, y)
 

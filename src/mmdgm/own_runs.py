@@ -18,7 +18,7 @@ from mmdgm.environment import device_name, git_commit, versions
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
 from mmdgm.estimators.codecs import ImageCodec, TableCodec, missing_entries
-from mmdgm.estimators.labels import read_labels
+from mmdgm.estimators.labels import minus_one_is_a_class, read_labels
 from mmdgm.own_data import read_npz, read_only_array
 from mmdgm.own_images import read_class_folders
 from mmdgm.persistence import claimed, read_json, write_json
@@ -74,7 +74,7 @@ def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[st
         value = float("-1" if mark is None else mark)
     except ValueError:
         raise InputError(f"--unlabeled {mark}: y holds numbers, so give a number, or nan") from None
-    if value == -1 and set(np.unique(y)) == {-1, 1}:
+    if minus_one_is_a_class(y, value):
         return None, ["the labels are -1 and 1: both are taken as classes, and all rows as labeled"]
     return int(value) if value.is_integer() else value, []
 
@@ -209,14 +209,15 @@ def train_own(
             write_json(folder.result, {**result, "status": "stopped", "reason": str(error)})
             raise
         seconds = time.monotonic() - began
-        accuracy = estimator.score(data.x, data.y)
-        if estimator.codec_.is_image:
-            own = OwnRun(path=folder.path, estimator=estimator, columns=None, target=TARGET)
-            samples, _ = own.sample(columns=10, rows=10)
-            plots.save_grid(folder.figures / "samples.png", own.grid(samples, columns=10))
         if data.columns is not None:
             estimator.feature_names_in_ = np.array(data.columns, dtype=object)
         estimator.save(folder.path)
+        own = load_own(folder.path, device=device)
+        assert own is not None
+        accuracy = own.estimator.score(data.x, data.y)
+        if own.images is not None:
+            samples, _ = own.sample(columns=10, rows=10)
+            plots.save_grid(folder.figures / "samples.png", own.grid(samples, columns=10))
         result |= {
             "status": "done",
             "training_accuracy_on_labeled_rows": accuracy,

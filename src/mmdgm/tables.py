@@ -6,6 +6,7 @@ deviation: a pixel that is almost always dark shall not weigh as much as the oth
 0 or 1, one of categories one such column for each of them. Missing values are NaN on both sides.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -35,6 +36,11 @@ class Column:
     def width(self) -> int:
         """Columns that networks see."""
         return len(self.values) if self.kind == "category" else 1
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether its values are numbers on the user's side."""
+        return self.kind == "number" or (self.kind == "binary" and not isinstance(self.values[0], bool))
 
     def encode(self, column: NDArray[Any]) -> NDArray[np.float32]:
         """`(rows,)` to `(rows, width)`; a category that was not there before is missing."""
@@ -67,16 +73,18 @@ def unsquash(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(beyond > 0, np.sign(x) * (BULK + np.expm1(np.minimum(beyond, 700))), x)
 
 
-def learn_column(name: str, column: NDArray[Any]) -> Column:
-    """What there is to know of a column, from its observed values."""
-    missing = is_missing(column)
-    observed = column[~missing]
+def learn_column(name: str, column: NDArray[Any], *, category: bool = False) -> Column:
+    """What there is to know of a column, from its observed values; numbers may be meant as categories."""
+    observed = column[~is_missing(column)]
     if not len(observed):
         raise InputError(f"column {name} has no observed value; leave it out")
-    if observed.dtype.kind in "OUSb" and not _numbers(observed):
-        values = tuple(sorted(set(observed.tolist()), key=lambda value: (str(type(value)), value)))
-        return Column(name=name, kind="category", values=values, high=1.0)
-    observed = observed.astype(np.float64)
+    if observed.dtype.kind in "OUS":
+        values = _values(name, observed)
+        if category or any(isinstance(value, str | bytes) for value in values):
+            return Column(name=name, kind="category", values=values, high=1.0)
+        if all(isinstance(value, bool) for value in values):
+            return Column(name=name, kind="binary", values=(False, True), high=1.0)
+    observed = as_numbers(name, observed)
     distinct = np.unique(observed[:10_000])
     if len(distinct) == 2 and len(np.unique(observed)) == 2:
         return Column(name=name, kind="binary", values=tuple(distinct.tolist()), high=1.0)
@@ -121,10 +129,24 @@ def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
 
 
-def _numbers(observed: NDArray[Any]) -> bool:
-    if observed.dtype.kind == "b":
-        return True
-    return observed.dtype.kind == "O" and not any(isinstance(value, str | bytes) for value in observed)
+def as_numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
+    """A column of finite numbers, NaN where missing; anything else is refused."""
+    try:
+        numbers = np.where(is_missing(column), np.nan, column).astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"column {name} is one of numbers, but holds something else ({error})") from None
+    if np.isinf(numbers).any():
+        raise InputError(f"column {name} holds an infinite value; NaN marks what is missing")
+    return numbers
+
+
+def _values(name: str, observed: NDArray[Any]) -> tuple[Any, ...]:
+    """The values that a column of objects or text takes, sorted by type and value; plain ones alone are taken."""
+    values = {value.item() if isinstance(value, np.generic) else value for value in observed.tolist()}
+    for value in values:
+        if not isinstance(value, str | bytes) and not hasattr(value, "__float__"):
+            raise InputError(f"column {name} holds {type(value).__name__} values; give numbers, text or booleans")
+    return tuple(sorted(values, key=lambda value: (str(type(value)), value)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +156,13 @@ class Table:
     columns: tuple[Column, ...]
 
     @classmethod
-    def learn(cls, columns: list[NDArray[Any]], names: list[str]) -> "Table":
-        return cls(columns=tuple(share_scale([learn_column(n, c) for n, c in zip(names, columns, strict=True)])))
+    def learn(cls, columns: list[NDArray[Any]], names: list[str], categories: Collection[int] = ()) -> "Table":
+        """`categories`: positions of columns that hold categories, whatever their values look like."""
+        learned = [
+            learn_column(name, column, category=i in categories)
+            for i, (name, column) in enumerate(zip(names, columns, strict=True))
+        ]
+        return cls(columns=tuple(share_scale(learned)))
 
     @property
     def width(self) -> int:
@@ -147,7 +174,7 @@ class Table:
         for known, column in zip(self.columns, columns, strict=True):
             missing = is_missing(column)
             if known.kind != "category":
-                column = np.where(missing, np.nan, column).astype(np.float64)
+                column = as_numbers(known.name, column)
             parts.append(np.where(missing[:, None], np.float32(np.nan), known.encode(column)))
         return np.concatenate(parts, axis=1)
 

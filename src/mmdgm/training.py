@@ -177,8 +177,10 @@ class Trainer:
         device: str = "auto",
         fabric: Fabric | None = None,
         runs: int = 1,  # calls of `fit` to come: compiling pays when there is much to do
+        stride: int | None = None,  # steps that are planned ahead, at most; None: a log interval
     ):
         self.settings, self.model, self.runs = settings, model, runs
+        self.stride = min(stride or settings.log_every, settings.log_every)
         self.fabric = fabric or make_fabric(device, precision=settings.precision)
         model.to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._objective = Objective(model)
@@ -226,14 +228,15 @@ class Trainer:
         resume: bool = False,
         on_log: Sequence[Callable[[Record], None]] = (),
         revise: Callable[[Store], None] | None = None,
+        is_over: Callable[[], bool] | None = None,
     ) -> Summary:
         """Train through all stages; with `resume`, go on from the checkpoint where there is one.
 
         `revise` may rewrite the stored images after every log interval (what is filled in for missing values). A
-        listener that raises StopIteration ends training there.
+        listener that raises StopIteration ends training there; so does `is_over`, asked every `stride` steps.
         """
         self.check(batches)
-        run = _Run(self, batches, checkpoint, on_log, revise)
+        run = _Run(self, batches, checkpoint, on_log, revise, is_over)
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
         return run.finish()
@@ -281,7 +284,7 @@ class Trainer:
             rate,
             self.model.left,
             batches,
-            interval=self.settings.log_every,
+            interval=self.stride,
             captured=captured,
         )
         if execution != "plain":
@@ -323,8 +326,9 @@ class _Run:
         checkpoint: Path | None,
         on_log: Sequence[Callable[[Record], None]],
         revise: Callable[[Store], None] | None,
+        is_over: Callable[[], bool] | None,
     ):
-        self.revise = revise
+        self.revise, self.is_over = revise, is_over or (lambda: False)
         self.trainer, self.fabric, self.model = trainer, trainer.fabric, trainer.model
         self.settings, self.batches, self.checkpoint, self.on_log = (
             trainer.settings,
@@ -373,21 +377,33 @@ class _Run:
             self.at.start_seconds += time.monotonic() - started
             while self.at.step < total:
                 start, started = self.at.step, time.monotonic()
-                self.at.step = min((start // self.settings.log_every + 1) * self.settings.log_every, total)
-                metrics = self.run_interval(range(start, self.at.step), schedule)
+                end = min((start // self.settings.log_every + 1) * self.settings.log_every, total)
+                taken, metrics = self.run_interval(range(start, end), schedule)
+                self.at.step += taken
                 seconds = time.monotonic() - started
                 self.at.seconds += seconds
-                self.check(metrics, steps=self.at.step - start)
-                self.log(metrics, schedule.rate(self.at.step - 1), (self.at.step - start) / seconds)
+                self.check(metrics, steps=taken)
+                self.log(metrics, schedule.rate(self.at.step - 1), taken / seconds)
                 self.save_if_due()
+                if self.is_over():
+                    raise StopIteration
                 if self.revise is not None and self.at.step < total:
                     self.revise(self.stepper.store)
 
-    def run_interval(self, steps: range, schedule: Schedule) -> dict[str, float]:
-        """Take some steps of the stage; returns the means of the terms."""
-        before = self.steps_before()
-        rates, lefts = ([of(step) for step in steps] for of in (schedule.rate, schedule.left))
-        return self.stepper.run(self.batches, range(before + steps.start, before + steps.stop), rates, lefts)
+    def run_interval(self, steps: range, schedule: Schedule) -> tuple[int, dict[str, float]]:
+        """Take steps of the stage, all or until it is over; returns how many, and the means of the terms."""
+        before, taken = self.steps_before(), 0
+        sums: dict[str, float] = {}
+        for start in range(steps.start, steps.stop, self.trainer.stride):
+            part = range(start, min(start + self.trainer.stride, steps.stop))
+            rates, lefts = ([of(step) for step in part] for of in (schedule.rate, schedule.left))
+            numbers = range(before + part.start, before + part.stop)
+            means = self.stepper.run(self.batches, numbers, rates, lefts)
+            sums = {name: sums.get(name, 0.0) + len(part) * mean for name, mean in means.items()}
+            taken += len(part)
+            if self.is_over():
+                break
+        return taken, {name: total / taken for name, total in sums.items()}
 
     def steps_before(self) -> int:
         """Steps of the stages before the current one."""

@@ -3,8 +3,10 @@
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -35,11 +37,12 @@ from mmdgm.estimators.codecs import (
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.keyed import impute_rows, in_chunks, row_noise
-from mmdgm.models import VAE
+from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
 from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors
 from mmdgm.progress import Display
 
 Values = NDArray[np.float32]
+Network = Literal["auto", "mlp", "conv"]
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
@@ -54,11 +57,27 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # --- what subclasses say -----------------------------------------------------------------------------
 
     @abstractmethod
-    def _build(self, codec: Codec, n_rows: int) -> VAE:
-        """A new model for such data; `n_rows` are labeled."""
+    def _config(self, codec: Codec) -> VAEConfig | MaxMarginConditionalVAEConfig:
+        """How a model for such data is built."""
 
-    def _n_classes(self) -> int:
-        return len(self.classes_)
+    def _kind(self, codec: Codec) -> Literal["mlp", "conv"]:
+        network: Network = self.network
+        if network == "auto":
+            return "conv" if codec.is_image else "mlp"
+        if network == "conv" and not codec.is_image:
+            raise InputError("network='conv' wants images (rows, height, width[, channels]), not columns")
+        return network
+
+    def _hidden(self, codec: Codec) -> tuple[int, ...]:
+        if self.hidden is not None:
+            return tuple(self.hidden)
+        width = int(np.clip(4 * np.prod(codec.shape), 128, 500))
+        return (width, width)
+
+    def _z(self, codec: Codec) -> int:
+        if self.z is not None:
+            return int(self.z)
+        return 50 if codec.is_image else int(np.clip(np.prod(codec.shape) // 2, 2, 50))
 
     # --- users' arrays -----------------------------------------------------------------------------------
 
@@ -66,6 +85,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """X as an array of numbers, or, where columns hold categories, as it came."""
         if not hasattr(X, "iloc") and not hasattr(X, "toarray"):
             X = np.asarray(X)
+        if not reset and self.codec_.is_image != (len(X.shape) > 2):
+            raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.codec_.fitted_on}")
         if has_categories(X):
             X = X if hasattr(X, "iloc") else X.astype(object)
             if not len(X):
@@ -79,10 +100,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             if reset:
                 self.n_features_in_ = math.prod(X.shape[1:])
             return X
-        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
-        if not reset and isinstance(self.codec_, ImageCodec):
-            raise InputError(f"X has {X.shape[1]} columns, but the model was fitted on images {self.codec_.size}")
-        return X
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
     def _learn_codec(self, X: Any) -> Codec:
         if not hasattr(X, "iloc") and X.ndim > 2:
@@ -93,10 +111,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _encode(self, X: Any) -> Values:
         """A fitted estimator's view of rows."""
         check_is_fitted(self)
-        X = self._validate_X(X, reset=False)
-        if not hasattr(X, "iloc") and X.ndim == 2 and isinstance(self.codec_, ImageCodec):
-            raise InputError(f"X is a table, but the model was fitted on images {self.codec_.size}")
-        return self.codec_.encode(X)
+        return self.codec_.encode(self._validate_X(X, reset=False))
 
     def _filled(self, X: Any) -> Values:
         """The same with missing values imputed."""
@@ -113,6 +128,13 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return in_chunks(self.model_, function, *arrays, size=self._chunk)
 
     # --- training ----------------------------------------------------------------------------------------
+
+    def _build(self, n_rows: int) -> VAE:
+        """A new model by the parameters; `n_rows` are labeled."""
+        n_classes = len(getattr(self, "classes_", ()))
+        model = self._config(self.codec_).build(self.codec_.shape, n_classes=n_classes, n_rows=n_rows)
+        model.likelihood = self.codec_.likelihood()
+        return model
 
     def _going_on(self) -> bool:
         return bool(getattr(self, "warm_start", False)) and hasattr(self, "model_")
@@ -152,13 +174,30 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     def _train(
-        self, x: Values, y: Labels, seed: int, *, guesses: Labels | None = None, held_out: Labels | None = None
+        self,
+        x: Values,
+        filled: Values,
+        y: Labels,
+        seed: int,
+        *,
+        weights: Mapping[str, Values | None] = MappingProxyType({}),
+        guesses: Labels | None = None,
+        held_out: Labels | None = None,
     ) -> None:
-        """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone."""
+        """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone.
+
+        `filled`: the rows with first guesses of their missing values.
+        The objective is that of parameters and labels as they are now, also where networks go on from a last fit.
+        `weights`: attributes of the model that the labels decide on, `(K,)` each; None: as the model has them.
+        """
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            build = not self._going_on()
-            model = self._build(self.codec_, max(int((y >= 0).sum()), 1)) if build else self.model_
+            model = self._build(max(int((y >= 0).sum()), 1))
+            for name, weight in weights.items():
+                if weight is not None:
+                    setattr(model, name, torch.from_numpy(weight).to(pick_device(self.device)))
+            if self._going_on():
+                self._take_over_networks(model)
             stopping = None
             if held_out is not None:
                 x_held, y_held = x[held_out], y[held_out]
@@ -174,10 +213,10 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             with Display(type(self).__name__, Console(stderr=True, quiet=not self.verbose)) as display:
                 fitted = fit_model(
                     model,
-                    x,
+                    filled,
                     y,
+                    observed=~np.isnan(x),
                     guesses=guesses,
-                    fill=self.fill_,
                     settings=self._settings(len(x)),
                     seed=seed,
                     on_log=[display],
@@ -185,6 +224,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 )
         self.model_ = model.eval()
         self.history_, self.n_iter_ = fitted.history, fitted.epochs
+
+    def _take_over_networks(self, model: VAE) -> None:
+        try:
+            model.load_state_dict(self.model_.state_dict())
+        except RuntimeError:
+            raise InputError(
+                "warm_start: the parameters ask for other networks than the last fit's; make a new estimator"
+            ) from None
 
     # --- what a fitted model is asked ----------------------------------------------------------------------
 
@@ -292,7 +339,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         estimator._load_more(saved)
         tensors = read_tensors(folder / WEIGHTS)[0]
         estimator.fill_ = tensors.pop("fill").numpy()
-        model = estimator._build(estimator.codec_, 1)
+        model = estimator._build(n_rows=1)  # the objective waits for the next fit
         model.load_state_dict(tensors)
         estimator.model_ = model.to(pick_device(estimator.device)).eval()
         return estimator

@@ -3,28 +3,19 @@
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.estimators.base import GenerativeEstimator, Values
+from mmdgm.estimators.base import GenerativeEstimator, Network, Values
 from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.fitting import Labels
 from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
 from mmdgm.estimators.neighbours import fill_from_neighbours, spread_labels
-from mmdgm.models import (
-    VAE,
-    MaxMarginConditionalVAE,
-    MaxMarginConditionalVAEConfig,
-    MaxMarginVAE,
-    MaxMarginVAEConfig,
-)
-
-Network = Literal["auto", "mlp", "conv"]
+from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]
@@ -41,18 +32,21 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         x, seed = self._prepare(X)
         check_consistent_length(x, codes)
         self.classes_ = classes
-        self._factors = class_factors(self.class_weight, classes, codes)
-        self._ratio = prior_ratio(self.class_prior, classes, codes)
+        weights = {
+            "class_weight": class_factors(self.class_weight, classes, codes),
+            "balance_ratio": prior_ratio(self.class_prior, classes, codes),
+        }
         rng = np.random.RandomState(seed)
         held_out = None
         if self.validation_fraction is not None:
             held_out = held_out_rows(codes, self.validation_fraction, rng)
         known = codes if held_out is None else np.where(np.isin(np.arange(len(codes)), held_out), -1, codes)
-        guesses = None if self._going_on() else self._guess(x, known, rng)
-        self._train(x, codes, seed, guesses=guesses, held_out=held_out)
+        filled = fill_from_neighbours(x, self.fill_)
+        guesses = None if self._going_on() else self._guess(filled, known, rng)
+        self._train(x, filled, codes, seed, weights=weights, guesses=guesses, held_out=held_out)
         return self
 
-    def _guess(self, x: Values, codes: NDArray[np.int64], rng: np.random.RandomState) -> NDArray[np.int64] | None:
+    def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         """Labels of all rows to begin with, if any."""
         return None
 
@@ -70,8 +64,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the labeled rows."""
         y = np.asarray(y)
-        marker = None if set(self.classes_.tolist()) == {-1, 1} else self.unlabeled
-        labeled = np.flatnonzero(~is_unlabeled(y, marker))
+        labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")
         rows = X.iloc[labeled] if hasattr(X, "iloc") else np.asarray(X)[labeled]
@@ -93,38 +86,6 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def _load_more(self, saved: dict[str, Any]) -> None:
         self.classes_ = np.array(saved["classes"], dtype=np.dtype(saved["classes_dtype"]))
-        self._factors = self._ratio = None
-
-    def _kind(self, codec: Codec) -> Literal["mlp", "conv"]:
-        if self.network == "auto":
-            return "conv" if codec.is_image else "mlp"
-        if self.network == "conv" and not codec.is_image:
-            raise InputError("network='conv' wants images (rows, height, width[, channels]), not columns")
-        if self.network not in ("mlp", "conv"):
-            raise InputError(f"network={self.network!r}: give 'auto', 'mlp' or 'conv'")
-        kind: Literal["mlp", "conv"] = self.network
-        return kind
-
-    def _hidden(self, codec: Codec) -> tuple[int, ...]:
-        if self.hidden is not None:
-            return tuple(self.hidden)
-        width = int(np.clip(4 * np.prod(codec.shape), 128, 500))
-        return (width, width)
-
-    def _z(self, codec: Codec, conv: int) -> int:
-        if self.z is not None:
-            return int(self.z)
-        return conv if codec.is_image else int(np.clip(np.prod(codec.shape) // 2, 2, 50))
-
-    def _finish(self, model: MaxMarginVAE | MaxMarginConditionalVAE, codec: Codec) -> VAE:
-        """Give a new model its likelihood and class weights."""
-        model.likelihood = codec.likelihood()
-        if self._factors is not None:
-            model.class_weight = torch.from_numpy(self._factors).to(self._torch_device())
-        return model
-
-    def _torch_device(self) -> torch.device:
-        return pick_device(self.device)
 
 
 class MMCVAClassifier(GenerativeClassifier):
@@ -163,7 +124,7 @@ class MMCVAClassifier(GenerativeClassifier):
     class_prior : array of shape (classes,) or None
         Shares of the classes (sorted) among all rows; None: those of the labels.
     warm_start : bool
-        Go on from the last fit.
+        Go on from the last fit's networks, with the other parameters as they are now.
     validation_fraction : float or None
         Share of the labeled rows to stop early by; None: train to the end.
     n_iter_no_change : int
@@ -252,11 +213,11 @@ class MMCVAClassifier(GenerativeClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _build(self, codec: Codec, n_rows: int) -> VAE:
-        config = MaxMarginConditionalVAEConfig(
+    def _config(self, codec: Codec) -> MaxMarginConditionalVAEConfig:
+        return MaxMarginConditionalVAEConfig(
             network=self._kind(codec),
             hidden=self._hidden(codec),
-            z=self._z(codec, conv=50),
+            z=self._z(codec),
             likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
             dropout=self.dropout,
             alpha=self.alpha,
@@ -264,18 +225,14 @@ class MMCVAClassifier(GenerativeClassifier):
             hat_weight=self.hat_weight,
             balance_weight=self.balance_weight,
         )
-        model = config.build(codec.shape, n_classes=len(self.classes_), n_rows=n_rows)
-        if self._ratio is not None:
-            model.balance_ratio = torch.from_numpy(self._ratio).to(self._torch_device())
-        return self._finish(model, codec)
 
-    def _guess(self, x: Values, codes: NDArray[np.int64], rng: np.random.RandomState) -> NDArray[np.int64] | None:
+    def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         wanted = self.initial_labels == "neighbours" or (
             self.initial_labels == "auto" and not self.codec_.is_image
         )
         if not wanted or (codes >= 0).all():
             return None
-        return spread_labels(fill_from_neighbours(x, self.fill_), codes, rng=rng)
+        return spread_labels(filled, codes, rng=rng)
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> NDArray[Any]:
         """Rows from the model, on the input's scale: decoder means at z ~ N(0, I).
@@ -352,12 +309,12 @@ class MMVAClassifier(GenerativeClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _build(self, codec: Codec, n_rows: int) -> VAE:
+    def _config(self, codec: Codec) -> MaxMarginVAEConfig:
         conv = self._kind(codec) == "conv"
-        config = MaxMarginVAEConfig(
+        return MaxMarginVAEConfig(
             network=self._kind(codec),
             hidden=self._hidden(codec),
-            z=self._z(codec, conv=50),
+            z=self._z(codec),
             likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
             dropout=self.dropout,
             features="last" if conv else "hidden",
@@ -365,7 +322,6 @@ class MMVAClassifier(GenerativeClassifier):
             margin=(1.0 if conv else 3.0) if self.margin is None else self.margin,
             linear=not codec.is_image,
         )
-        return self._finish(config.build(codec.shape, n_classes=len(self.classes_), n_rows=n_rows), codec)
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> NDArray[Any]:
         """Rows from the model, on the input's scale: decoder means at z ~ N(0, I); `y` must be None."""

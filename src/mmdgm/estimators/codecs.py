@@ -26,11 +26,15 @@ class TableCodec:
 
     @classmethod
     def learn(cls, X: Any, names: list[str]) -> "TableCodec":
-        return cls(table=Table.learn(columns_of(X), names))
+        return cls(table=Table.learn(columns_of(X), names, categorical_columns(X)))
 
     @property
     def shape(self) -> Shape:
         return (self.table.width, 1, 1)
+
+    @property
+    def fitted_on(self) -> str:
+        return f"a table (rows, {len(self.table.columns)})"
 
     def likelihood(self) -> Likelihood:
         binary = [kind != "number" for kind in self.table.each("kind")]
@@ -42,7 +46,7 @@ class TableCodec:
 
     def decode(self, seen: Values) -> NDArray[Any]:
         columns = self.table.decode(seen.reshape(len(seen), -1))
-        kind = object if any(column.kind == "category" for column in self.table.columns) else np.float64
+        kind = np.float64 if all(column.holds_numbers for column in self.table.columns) else object
         return np.stack([column.astype(kind) for column in columns], axis=1)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,7 +57,7 @@ class TableCodec:
 class ImageCodec:
     """Images `(rows, height, width)` or `(rows, height, width, channels)`.
 
-    (x − low) / (high − low) lies in [0, 1]. Sides are padded to multiples of 4, or of 8 from 16 on, by pixels that
+    (x − low) / (high − low) lies in [0, 1]. Sides are padded to multiples of 4, and to 8 at least, by pixels that
     count as missing.
     """
 
@@ -81,12 +85,16 @@ class ImageCodec:
         height, width = (-(-side // 4) * 4 for side in self.size[:2])
         return (self.channels, max(height, 8), max(width, 8))
 
+    @property
+    def fitted_on(self) -> str:
+        return f"images (rows, {', '.join(map(str, self.size))})"
+
     def likelihood(self) -> Likelihood:
         return GaussianPixels() if self.gaussian else BernoulliPixels()
 
     def encode(self, X: NDArray[Any]) -> Values:
         if X.shape[1:] != self.size:
-            raise InputError(f"X has images of {X.shape[1:]}, but the model was fitted on {self.size}")
+            raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.fitted_on}")
         unit = (X.astype(np.float32) - self.low) / (self.high - self.low)
         rows = unit.reshape(len(X), *self.size[:2], self.channels).transpose(0, 3, 1, 2)
         if not self.gaussian:
@@ -128,9 +136,14 @@ def _plain(series: Any) -> NDArray[Any]:
     missing = np.asarray(series.isna())
     if getattr(series.dtype, "kind", "O") in "fiub":
         return np.where(missing, np.nan, np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan)))
-    values = np.asarray(series, dtype=object)
+    values = np.array(series.astype(object))
     values[missing] = None
     return values
+
+
+def categorical_columns(X: Any) -> list[int]:
+    """Positions of a data frame's columns of dtype "category", which may hold numbers."""
+    return [i for i in range(X.shape[1]) if hasattr(X.iloc[:, i], "cat")] if hasattr(X, "iloc") else []
 
 
 def has_categories(X: Any) -> bool:
@@ -160,17 +173,25 @@ def restore(X: Any, decoded: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
     if hasattr(X, "iloc"):
         filled = X.copy()
         for i in np.flatnonzero(missing.any(axis=0)):
-            column = filled.iloc[:, i].copy()
-            column[missing[:, i]] = decoded[missing[:, i], i].astype(_kind_of(column))
-            filled.isetitem(i, column)
+            filled.isetitem(i, _fill_column(X.iloc[:, i], decoded[missing[:, i], i], missing[:, i]))
         return filled
     filled = np.array(X, copy=True)
     filled[missing] = decoded[missing]
     return filled
 
 
-def _kind_of(column: Any) -> Any:
-    return np.float64 if getattr(column.dtype, "kind", "O") in "fiub" else object
+def _fill_column(column: Any, values: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
+    """A data frame's column with values where it has none; whole numbers that get fractions become Float64."""
+    filled, kind = column.copy(), getattr(column.dtype, "kind", "O")
+    if kind in "fb":
+        values = values.astype(bool if kind == "b" else f"f{column.dtype.itemsize}")
+    if kind in "iu" and (values % 1).any():
+        filled = filled.astype("Float64")
+    if hasattr(column, "cat"):
+        known = set(column.cat.categories)
+        filled = filled.cat.add_categories([value for value in dict.fromkeys(values) if value not in known])
+    filled[missing] = values
+    return filled
 
 
 def first_row_without_values(x: Values) -> int | None:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from mmdgm.batches import Batches, Store
 from mmdgm.devices import make_fabric
-from mmdgm.estimators.neighbours import fill_from_neighbours
 from mmdgm.models import VAE
 from mmdgm.training import Record, SemiSupervisedTraining, Trainer
 
@@ -21,6 +20,7 @@ Values = NDArray[np.float32]
 Labels = NDArray[np.int64]  # −1: unlabeled
 REFRESHED = 20  # times that missing values are filled in anew in a stage
 CHUNK = 1000
+STRIDE = 25  # steps after which the clock is read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,22 +70,15 @@ class EarlyStopping:
 
 
 @dataclass
-class _Clock:
-    """Keeps the history, and stops when the time is up."""
+class _History:
+    """Keeps the terms of a stage."""
 
     stage: str
     epochs_before: int
-    began: float
-    max_time: float | None
-    history: list[dict[str, Any]]
-
-    def is_up(self) -> bool:
-        return self.max_time is not None and time.monotonic() - self.began > self.max_time
+    records: list[dict[str, Any]]
 
     def __call__(self, record: Record) -> None:
-        self.history.append({"stage": self.stage, "epoch": self.epochs_before + record.epoch, **record.metrics})
-        if self.is_up():
-            raise StopIteration
+        self.records.append({"stage": self.stage, "epoch": self.epochs_before + record.epoch, **record.metrics})
 
 
 def fit_model(
@@ -93,21 +86,25 @@ def fit_model(
     x: Values,
     y: Labels,
     *,
+    observed: NDArray[np.bool_],
     guesses: Labels | None,
-    fill: Values,
     settings: FitSettings,
     seed: int,
     on_log: list[Callable[[Record], None]],
     stopping: EarlyStopping | None = None,
 ) -> Fitted:
-    """Train on rows `(rows, channels, height, width)`, NaN where missing, with classes y.
+    """Train on rows `(rows, channels, height, width)` with classes y.
 
-    With `guesses`, labels for all rows, a first stage trusts them; then come the given labels alone.
+    Values of x that are not `observed` are first guesses, which are made anew as the model learns. With `guesses`,
+    labels for all rows, a first stage trusts them; then come the given labels alone.
     """
     fabric = make_fabric(settings.device, precision=settings.precision)
-    filled, observed = fill_from_neighbours(x, fill), ~np.isnan(x)
     history: list[dict[str, Any]] = []
     began, epochs_done = time.monotonic(), 0
+
+    def is_over() -> bool:
+        return settings.max_time is not None and time.monotonic() - began > settings.max_time
+
     stages: list[tuple[str, Labels, float]] = [("labels", y, 1.0)]
     if guesses is not None and settings.max_epochs != 1:
         first = settings.first
@@ -115,12 +112,12 @@ def fit_model(
             first = max(1, round(first * settings.max_epochs)) / settings.max_epochs
         stages = [("guesses", guesses, first), ("labels", y, 1 - first)]
     for stage, labels, share in stages:
-        clock = _Clock(stage, epochs_done, began, settings.max_time, history)
+        keep = _History(stage, epochs_done, history)
         labeled, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
         plan = _plan(len(labeled), len(unlabeled), settings, share)
-        trainer = Trainer(model, plan, fabric=fabric)
+        trainer = Trainer(model, plan, fabric=fabric, stride=STRIDE)
         batches = Batches(
-            *(_tensor(part, trainer.device) for part in (filled[labeled], labels[labeled], filled[unlabeled])),
+            *(_tensor(part, trainer.device) for part in (x[labeled], labels[labeled], x[unlabeled])),
             scale=1.0,
             labeled_batch=plan.batch,
             unlabeled_batch=plan.unlabeled_batch,
@@ -130,14 +127,15 @@ def fit_model(
             observed_unlabeled=None if observed.all() else _tensor(observed[unlabeled], trainer.device),
         )
         refresh = None if observed.all() else _Refresh(model)
-        listeners: list[Callable[[Record], None]] = [*on_log, clock]
+        listeners: list[Callable[[Record], None]] = [*on_log, keep]
         if stopping is not None and stage == "labels":
             listeners.append(stopping)
-        epochs_done += trainer.fit(batches, on_log=listeners, revise=refresh).epochs
+        epochs_done += trainer.fit(batches, on_log=listeners, revise=refresh, is_over=is_over).epochs
         if refresh is not None and refresh.store is not None:
-            filled[labeled] = refresh.store.x.cpu().numpy()
-            filled[unlabeled] = refresh.store.x_unlabeled.cpu().numpy()
-        if clock.is_up():
+            x = np.empty_like(x)
+            x[labeled] = refresh.store.x.cpu().numpy()
+            x[unlabeled] = refresh.store.x_unlabeled.cpu().numpy()
+        if is_over():
             break
     if stopping is not None and stopping.weights:
         model.load_state_dict(stopping.weights)
@@ -151,16 +149,15 @@ def _plan(labeled: int, unlabeled: int, settings: FitSettings, share: float) -> 
     steps_per_epoch = max(1, (unlabeled or labeled) // min(batch, unlabeled or labeled))
     whole = settings.max_epochs or max(10, math.ceil(settings.steps / steps_per_epoch))
     epochs = max(1, round(share * whole))
-    interval = max(1, epochs * steps_per_epoch // REFRESHED)
     return SemiSupervisedTraining(
         epochs=epochs,
-        batch=min(labeled, batch if not unlabeled else max(100, batch // 2)) or 1,
+        batch=min(labeled, batch if not unlabeled else max(100, batch // 2)),
         unlabeled_batch=batch,
         learning_rate=settings.learning_rate,
         warmup_steps=min(100, epochs * steps_per_epoch // 10),
         weight_decay=settings.weight_decay,
         precision=settings.precision,
-        log_every=interval if settings.max_time is None else min(interval, 25),  # the clock is read there
+        log_every=max(1, epochs * steps_per_epoch // REFRESHED),
         patience=0,
     )
 

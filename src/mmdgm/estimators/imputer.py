@@ -9,14 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.labels import holds_classes
+from mmdgm.estimators.neighbours import fill_from_neighbours
 from mmdgm.estimators.parameters import check_parameters
-from mmdgm.models import VAE, VAEConfig
+from mmdgm.models import VAEConfig
 
 
 class GenerativeModel(GenerativeEstimator):
     """A VAE of X alone."""
 
-    likelihood, warm_start, batch_size, learning_rate = "auto", False, None, 1e-3
+    network, hidden, z, likelihood = "auto", None, None, "auto"
+    warm_start, batch_size, learning_rate = False, None, 1e-3
 
     def __init__(
         self, *, max_epochs: Any, max_time: Any, device: Any, precision: Any, random_state: Any, verbose: Any
@@ -30,28 +33,24 @@ class GenerativeModel(GenerativeEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         x, seed = self._prepare(X)
-        self._train(x, np.zeros(len(x), np.int64), seed)
+        self._train(x, fill_from_neighbours(x, self.fill_), np.zeros(len(x), np.int64), seed)
         return self
 
-    def _build(self, codec: Codec, n_rows: int) -> VAE:
-        size = int(np.prod(codec.shape))
-        width = int(np.clip(4 * size, 128, 500))
-        config = VAEConfig(
-            network="conv" if codec.is_image else "mlp",
-            hidden=(width, width),
-            z=50 if codec.is_image else int(np.clip(size // 2, 2, 50)),
+    def _config(self, codec: Codec) -> VAEConfig:
+        return VAEConfig(
+            network=self._kind(codec),
+            hidden=self._hidden(codec),
+            z=self._z(codec),
             linear=not codec.is_image,
         )
-        model = config.build(codec.shape, n_classes=0, n_rows=n_rows)
-        model.likelihood = codec.likelihood()
-        return model
 
 
 class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fills missing values (NaN) with a deep generative model's posterior mean; for pipelines.
 
     With labels given to `fit` the model is an `MMCVAClassifier`, which fills by the class it predicts; without, a
-    VAE of X.
+    VAE of X. A y that scikit-learn's `type_of_target` calls neither binary nor multiclass, such as a regression's,
+    is ignored.
 
     Parameters
     ----------
@@ -90,10 +89,10 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
             name: getattr(self, name)
             for name in ("max_epochs", "max_time", "device", "precision", "random_state", "verbose")
         }
-        if y is None:
-            self.estimator_: GenerativeEstimator = GenerativeModel(**common).fit(X)
+        if y is not None and holds_classes(y, self.unlabeled):
+            self.estimator_: GenerativeEstimator = MMCVAClassifier(unlabeled=self.unlabeled, **common).fit(X, y)
         else:
-            self.estimator_ = MMCVAClassifier(unlabeled=self.unlabeled, **common).fit(X, y)
+            self.estimator_ = GenerativeModel(**common).fit(X)
         self.n_features_in_ = self.estimator_.n_features_in_
         if hasattr(self.estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.estimator_.feature_names_in_

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from mmdgm.errors import InputError
@@ -14,9 +14,17 @@ from mmdgm.errors import InputError
 Codes = NDArray[np.int64]
 
 
-def is_unlabeled(y: NDArray[Any], marker: Any) -> NDArray[np.bool_]:
-    """Where y is the marker (None: nowhere; NaN marks too)."""
-    if marker is None:
+def minus_one_is_a_class(labels: NDArray[Any], marker: Any) -> bool:
+    """Whether the marker −1 marks nothing, because the labels are −1 and 1, the two classes of many data sets."""
+    return bool(marker == -1 and set(labels.tolist()) == {-1, 1})
+
+
+def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None = None) -> NDArray[np.bool_]:
+    """Where y is the marker (None: nowhere; NaN marks too); −1 may be a class instead.
+
+    `classes`: those that are known; None: y has them all.
+    """
+    if marker is None or minus_one_is_a_class(y if classes is None else classes, marker):
         return np.zeros(len(y), bool)
     if isinstance(marker, float) and np.isnan(marker):
         return np.array([value != value for value in y], bool)
@@ -27,19 +35,25 @@ def is_unlabeled(y: NDArray[Any], marker: Any) -> NDArray[np.bool_]:
     return np.asarray(y == marker)
 
 
+def holds_classes(y: Any, marker: Any) -> bool:
+    """Whether y, but for its unlabeled rows, is a column of classes, and no target of a regression or several."""
+    y = np.asarray(y)
+    known = y[~is_unlabeled(y, marker)] if y.ndim == 1 else y
+    return type_of_target(known, input_name="y") in ("binary", "multiclass")
+
+
 def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
     """Classes, sorted, and each row's number among them, −1 where unlabeled."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
     unlabeled = is_unlabeled(y, marker)
-    if unlabeled.any() and y.dtype.kind in "iuf" and set(np.unique(y)) == {-1, 1}:
+    if minus_one_is_a_class(y, marker):
         warnings.warn(
             "the labels are -1 and 1: -1 is taken as a class, not as unlabeled; unlabeled=None says so too",
             UserWarning,
             stacklevel=4,
         )
-        unlabeled = np.zeros(len(y), bool)
     labeled = y[~unlabeled]
     assert_all_finite(labeled, input_name="y")
     if labeled.dtype.kind == "O" and len({type(value) for value in labeled}) > 1:
@@ -71,7 +85,11 @@ def held_out_rows(codes: Codes, fraction: float, rng: np.random.RandomState) -> 
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], codes: Codes) -> NDArray[np.float32] | None:
-    """Factors of the hinge loss, `(K,)`, mean 1 over the labeled rows."""
+    """Factors of the hinge loss, `(K,)`.
+
+    "balanced": N / (K · N_k) for a class with N_k of the N labeled rows, mean 1 over these. A dict's are as given,
+    1 for classes that it leaves out.
+    """
     if class_weight is None:
         return None
     counts = np.bincount(codes[codes >= 0], minlength=len(classes))

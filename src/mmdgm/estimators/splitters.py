@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
+from sklearn.utils.validation import column_or_1d
 
 from mmdgm.errors import InputError
 from mmdgm.estimators.labels import is_unlabeled
@@ -29,7 +30,7 @@ class KeepUnlabeled(BaseCrossValidator):  # type: ignore[misc]
         """Pairs of row numbers: for training, with all unlabeled rows; for testing, labeled ones alone."""
         if y is None:
             raise InputError("KeepUnlabeled needs y to see which rows are labeled")
-        y = np.asarray(y)
+        y = column_or_1d(y)
         unlabeled = is_unlabeled(y, self.unlabeled)
         labeled = np.flatnonzero(~unlabeled)
         if not len(labeled):
