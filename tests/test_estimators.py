@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -498,3 +499,10 @@ def test_text_markers_among_objects_and_mixed_labels(wine):
 def test_epochs_are_as_many_as_asked_for(wine):
     for epochs in (1, 2, 5):
         assert MMCVAClassifier(**{**QUICK, "max_epochs": epochs}).fit(wine[2], wine[3]).n_iter_ == epochs
+
+
+def test_fit_leaves_the_process_as_it_was(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2
+    MMVAClassifier(hidden=(8,), max_epochs=1, device="cpu").fit(X, y)
+    assert not torch.backends.cudnn.benchmark

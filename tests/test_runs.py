@@ -128,6 +128,19 @@ def test_a_folder_with_a_run_is_not_written_over(tmp_path, quiet):
     assert (tmp_path / "result.json").read_bytes() == content
 
 
+def test_a_run_that_got_into_the_folder_meanwhile_is_not_written_over(tmp_path, quiet, monkeypatch):
+    def other_run_first(*words):
+        train_elsewhere.undo()
+        train(tmp_path / "run", "hat_weight=0", console=quiet)
+        return runs.split_rows(*words)
+
+    with monkeypatch.context() as train_elsewhere:
+        train_elsewhere.setattr(experiments, "split_rows", other_run_first)
+        with pytest.raises(InputError, match="already holds a run"):
+            train(tmp_path / "run", console=quiet)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["overrides"]["hat_weight"] == 0
+
+
 def test_a_stopped_run_says_so_and_is_no_model(tmp_path, quiet, monkeypatch):
     monkeypatch.setattr("mmdgm.margins.hinge", lambda scores, y, margin: scores.sum(1) * float("nan"))
     with pytest.raises(TrainingStopped, match="became infinite or no number"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mmdgm import plots
 from mmdgm.batches import Batches
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.datasets import Dataset
-from mmdgm.devices import make_fabric
+from mmdgm.devices import keep_freed_memory, make_fabric
 from mmdgm.environment import device_name, git_commit, versions
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.frozen import fit_frozen_classifier
@@ -54,6 +55,7 @@ def train_runs(
     for seed, folder in runs:
         _check_folder(config, seed, folder, resume)
     dataset, file_scale = load_data(config, data_dir)
+    keep_freed_memory()
     fabric = make_fabric(device, precision=config.training.precision, devices=devices, num_nodes=num_nodes)
     trainer: Trainer | None = None
     results, stopped = [], []
@@ -73,7 +75,8 @@ def train_runs(
         batches = _batches(config, seed, dataset, rows, trainer.device)
         trainer.check(batches)
         try:
-            with _claimed_by_first_rank(fabric, folder.path):
+            look_again = partial(_check_folder, config, seed, folder, resume)
+            with _claimed_by_first_rank(fabric, folder.path, look_again):
                 result = _train_run(
                     config,
                     seed,
@@ -96,13 +99,14 @@ def train_runs(
 
 
 @contextmanager
-def _claimed_by_first_rank(fabric: Fabric, folder: Path) -> Iterator[None]:
-    """The first rank claims the folder; where it cannot, all ranks fail together."""
+def _claimed_by_first_rank(fabric: Fabric, folder: Path, look_again: Callable[[], None]) -> Iterator[None]:
+    """The first rank claims the folder; where it cannot, or another run has got in, all ranks fail together."""
     with ExitStack() as stack:
         error = None
         if fabric.is_global_zero:
             try:
                 stack.enter_context(claimed(folder))
+                look_again()
             except InputError as failure:
                 error = str(failure)
         if error := fabric.broadcast(error):

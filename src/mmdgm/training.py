@@ -22,7 +22,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from mmdgm.batches import Batches, Store
-from mmdgm.devices import make_fabric
+from mmdgm.devices import make_fabric, trying_algorithms
 from mmdgm.errors import InputError, TrainingStopped, one_line
 from mmdgm.models import VAE
 from mmdgm.optimizer import make_adam
@@ -239,7 +239,8 @@ class Trainer:
         run = _Run(self, batches, checkpoint, on_log, revise, is_over)
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
-        return run.finish()
+        with trying_algorithms():
+            return run.finish()
 
     def stepper(self, stage: Stage, batches: Batches) -> Stepper:
         """What takes the steps of a stage, with a fresh optimizer: the one of an earlier run, or a new one.
