@@ -257,7 +257,8 @@ class Trainer:
         while True:
             execution = self.execution(batches)
             try:
-                self._steppers[stage.name] = self._prepare(execution, stage, batches)
+                with trying_algorithms():  # a captured step keeps what it chose
+                    self._steppers[stage.name] = self._prepare(execution, stage, batches)
                 return self._steppers[stage.name]
             except InputError:
                 raise
