@@ -3,23 +3,24 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_moons
 from sklearn.neighbors import kneighbors_graph
 
-from mmdgm.neighbours import KEPT, edges, first_guesses, neighbour_graph, outlines, spread
+from mmdgm.estimators import neighbours
+from mmdgm.estimators.neighbours import places, spread_labels
+from mmdgm.neighbours import edges, first_guesses, neighbour_graph, outlines, spread
 from mmdgm.splits import labeled_draw
 
 
 @pytest.fixture(scope="module", name="points")
 def make_points():
-    points = torch.rand(1203, 5, generator=torch.Generator().manual_seed(0)) - 0.3
-    return torch.nn.functional.normalize(points)
+    return torch.rand(1203, 5, generator=torch.Generator().manual_seed(0))
 
 
 def test_the_graph_is_that_of_scikit_learn_s_neighbours_normalised(points):
-    p = points.double().numpy()
-    near = kneighbors_graph(p, 7, metric="cosine", mode="connectivity").toarray()
-    one_way = near * np.clip(p @ p.T, 0, None) ** 4
+    distance = kneighbors_graph(points.double().numpy(), 7, mode="distance").toarray()
+    near, farthest = distance > 0, distance.max(axis=1, keepdims=True)
+    one_way = near * np.exp(-((distance / farthest) ** 2))
     w = one_way + one_way.T
     scale = w.sum(axis=1) ** -0.5
     np.testing.assert_allclose(
@@ -32,14 +33,15 @@ def test_spreading_solves_the_linear_system(points):
     y = np.full(len(points), -1)
     y[:6] = [0, 1, 2, 0, 1, 2]
     given = np.eye(3)[y] * (y >= 0)[:, None]
-    expected = np.linalg.solve(np.eye(len(points)) - KEPT * graph.toarray(), given)
-    np.testing.assert_allclose(spread(graph, y), expected, rtol=0.01, atol=1e-4)
+    expected = np.linalg.solve(np.eye(len(points)) - 0.99 * graph.toarray(), given)
+    np.testing.assert_allclose(spread(graph, y, kept=0.99), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_a_label_goes_along_a_chain_and_no_further():
     angles = torch.tensor([0.0, 0.2, 0.4, 0.6, 2.0, 2.2, 2.4, 4.5, 4.6])  # three arcs of a circle
     points = torch.stack([angles.cos(), angles.sin()], dim=1)
-    reached = spread(neighbour_graph(points, neighbours=1), np.array([0, -1, -1, -1, 1, -1, -1, -1, -1]))
+    y = np.array([0, -1, -1, -1, 1, -1, -1, -1, -1])
+    reached = spread(neighbour_graph(points, neighbours=1), y, kept=0.99)
     assert (reached[:4, 0] > 0).all()
     assert (reached[4:, 0] == 0).all()
     assert (reached[4:7, 1] > 0).all()
@@ -72,7 +74,7 @@ def test_outlines_hardly_see_how_an_image_is_slanted_and_where_it_lies():
     digits = torch.zeros(200, 1, 20, 20)
     digits[..., 6:14, 6:14] = torch.tensor(load_digits().images[:200], dtype=torch.float32)[:, None] / 16
     moved = digits.roll((2, -3), dims=(2, 3))
-    both = outlines(torch.cat([digits, moved]))
+    both = outlines(torch.cat([digits, moved]), straighten=True)
     assert (both[:200] * both[200:]).sum(dim=1).min() > 0.99
     assert (both[:199] * both[1:200]).sum(dim=1).median() < 0.5
 
@@ -105,3 +107,47 @@ def test_rows_that_no_label_reaches_get_no_guess():
     y[[0, 30]] = 0, 1
     guesses = first_guesses(torch.cat([upright, lying, square]), y, surest=1.0)
     assert guesses.tolist() == [0] * 30 + [1] * 30 + [-1] * 30
+
+
+def moons(n, seed=0):
+    """Two half circles that grip into each other: straight lines do not part them, a walk along each does."""
+    rng = np.random.default_rng(seed)
+    x, y = make_moons(n, noise=0.05, random_state=int(rng.integers(1000)))
+    return x.astype(np.float32)[:, :, None, None], y
+
+
+def test_labels_go_along_both_moons():
+    x, y = moons(400)
+    given = np.full(400, -1)
+    given[[np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]]] = 0, 1
+    guesses = spread_labels(x, given, rng=np.random.RandomState(0))
+    assert (guesses == y).mean() > 0.99
+
+
+def test_many_rows_take_the_label_of_the_nearest(monkeypatch):
+    monkeypatch.setattr(neighbours, "SPREAD", 300)
+    x, y = moons(2000)
+    given = np.full(2000, -1)
+    given[:20] = y[:20]
+    guesses = spread_labels(x, given, rng=np.random.RandomState(0))
+    assert (guesses[:20] == y[:20]).all()
+    assert (guesses == y).mean() > 0.98
+
+
+def test_a_group_that_no_label_reaches_takes_the_nearest_label():
+    x = np.concatenate([np.linspace(0, 1, 30), np.linspace(10, 11, 30), np.linspace(18, 19, 30)])
+    given = np.full(90, -1)
+    given[[0, 45]] = 0, 1
+    guesses = spread_labels(x.astype(np.float32)[:, None, None, None], given, rng=np.random.RandomState(0))
+    assert guesses.tolist() == [0] * 30 + [1] * 60
+
+
+def test_where_rows_lie():
+    generator = torch.Generator().manual_seed(0)
+    table = torch.rand(50, 12, 1, 1, generator=generator)
+    torch.testing.assert_close(places(table), table.flatten(1))
+    wide = places(torch.rand(50, 300, 1, 1, generator=generator))
+    assert wide.shape == (50, 30)
+    torch.testing.assert_close(wide.norm(dim=1), torch.ones(50))
+    images = torch.rand(70, 3, 16, 16, generator=generator)
+    torch.testing.assert_close(places(images), outlines(images, straighten=False))

@@ -1,11 +1,12 @@
-"""First guesses of the labels of unlabeled images, spread from the labeled ones along a graph of neighbours.
+"""First guesses of the labels of unlabeled rows, spread from the labeled ones along a graph of neighbours.
 
 A classifier that has seen few labels errs in whole groups of images, of which no labeled one exists, such as
 sevens with a bar. Between such a group and its class there are images in plenty, and labels that go from neighbour
 to neighbour find their way through them (Zhou et al. 2004, Learning with local and global consistency).
 
-    p_i     unit vectors, one for each of n images: `outlines`
-    w_ij    max(0, p_i·p_j)⁴ where j is one of i's nearest neighbours, or i one of j's (twice that where both are)
+    p_i     points, one for each of n rows; of images `outlines`
+    v_ij    exp(−|p_i − p_j|²/r_i²) where j is one of i's nearest, the farthest of which lies at r_i; else 0
+    W       V + Vᵀ
     S       D^(−1/2) W D^(−1/2), D the diagonal of W's row sums
     F       (I − κ S)^(−1) B, shape (n, K); B holds the given labels one-hot, and zeros for the others
 """
@@ -28,7 +29,6 @@ DIRECTIONS = 8
 BLUR, EVERY = 1.5, 3  # standard deviation, and distance of what is kept, in pixels
 COMPONENTS = 60
 NEIGHBOURS = 10
-KEPT = 0.99  # κ: what a label keeps of its strength from neighbour to neighbour
 CHUNK = 500
 
 
@@ -38,7 +38,7 @@ def first_guesses(x: Tensor, y: Labels, *, surest: float) -> Labels:
     Images `(n, channels, height, width)` are light on dark; of y, −1 is unlabeled. Of the images that come to a
     class, the share `surest` gets it: those whose first class is furthest ahead of their second.
     """
-    reached = spread(neighbour_graph(outlines(x)), y)
+    reached = spread(neighbour_graph(outlines(x, straighten=True)), y, kept=0.999)
     first_two = np.partition(reached, -2, axis=1)[:, -2:]
     lead, guess = first_two[:, 1] - first_two[:, 0], reached.argmax(axis=1)
     guesses = y.copy()
@@ -49,12 +49,20 @@ def first_guesses(x: Tensor, y: Labels, *, surest: float) -> Labels:
     return guesses
 
 
-def outlines(x: Tensor) -> Tensor:
-    """Images as unit vectors `(n, 60)`: main components of where, once straightened, they have which edges."""
-    flat = normalize(torch.cat([edges(upright(part)) for part in x.split(CHUNK)]).flatten(1))
-    flat = flat - flat.mean(dim=0)
-    _, components = torch.linalg.eigh(flat.T @ flat)  # by their variances, the largest last
-    return normalize(flat @ components[:, -COMPONENTS:])
+def outlines(x: Tensor, *, straighten: bool) -> Tensor:
+    """Images as unit vectors `(n, 60)`: leading components of where there are which edges.
+
+    `straighten` is for handwriting, light on dark.
+    """
+    maps = [edges(upright(part) if straighten else part) for part in x.split(CHUNK)]
+    flat = normalize(torch.cat(maps).flatten(1))
+    return leading_directions(flat - flat.mean(dim=0), COMPONENTS)
+
+
+def leading_directions(centred: Tensor, components: int) -> Tensor:
+    """Rows `(n, d)` as unit vectors of their leading components, so many at most."""
+    _, directions = torch.linalg.eigh(centred.T @ centred)  # by their variances, the largest last
+    return normalize(centred @ directions[:, -components:])
 
 
 def edges(x: Tensor) -> Tensor:
@@ -73,24 +81,37 @@ def edges(x: Tensor) -> Tensor:
 
 
 def neighbour_graph(points: Tensor, *, neighbours: int = NEIGHBOURS) -> csr_matrix:
-    """S `(n, n)` of unit vectors `(n, d)`."""
+    """S `(n, n)` of points `(n, d)`."""
     n, k = len(points), min(neighbours, len(points) - 1)
+    length = points.square().sum(dim=1)
     nearest, weights = [], []
     for start in range(0, n, CHUNK):
-        alike = points[start : start + CHUNK] @ points.T
-        alike.diagonal(start).fill_(-torch.inf)  # none is its own neighbour
-        value, column = alike.topk(k, dim=1)
+        rows = slice(start, start + CHUNK)
+        squared = length[rows, None] + length - 2 * points[rows] @ points.T
+        squared.diagonal(start).fill_(torch.inf)  # none is its own neighbour
+        distance, column = squared.topk(k, dim=1, largest=False)
+        distance = distance.clamp(min=0).double()
+        weights.append((-distance / distance[:, -1:].clamp(min=1e-12)).exp().cpu())
         nearest.append(column.cpu())
-        weights.append(value.clamp(min=0).cpu().double() ** 4)
-    rows = np.repeat(np.arange(n), k)
-    one_way = csr_matrix((torch.cat(weights).numpy().ravel(), (rows, torch.cat(nearest).numpy().ravel())), (n, n))
+    columns = torch.cat(nearest).numpy().ravel()
+    one_way = csr_matrix((torch.cat(weights).numpy().ravel(), (np.repeat(np.arange(n), k), columns)), (n, n))
     w = one_way + one_way.T
     scale = diags(np.asarray(w.sum(axis=1)).ravel().clip(1e-12) ** -0.5)
     return csr_matrix(scale @ w @ scale)
 
 
-def spread(graph: csr_matrix, y: Labels) -> NDArray[np.float64]:
-    """F `(n, K)`: how much of each class's labels has come to each row."""
-    system = (eye(len(y)) - KEPT * graph).tocsr()
+def nearest(points: Tensor, others: Tensor) -> NDArray[np.int64]:
+    """Of each point `(n, d)` the number of the nearest of others `(m, d)`."""
+    numbers = [torch.cdist(part, others).argmin(dim=1).cpu() for part in points.split(CHUNK)]
+    return torch.cat(numbers).numpy() if numbers else np.empty(0, np.int64)
+
+
+def spread(graph: csr_matrix, y: Labels, *, kept: float) -> NDArray[np.float64]:
+    """F `(n, K)`: how much of each class's labels has come to each row.
+
+    `kept` is κ, what a label keeps of its strength from neighbour to neighbour: the fewer labels there are for
+    many rows, the farther they have to go.
+    """
+    system = (eye(len(y)) - kept * graph).tocsr()
     classes = range(int(y.max()) + 1)
-    return np.stack([cg(system, (y == k).astype(float), rtol=1e-4)[0] for k in classes], axis=1).clip(0)
+    return np.stack([cg(system, (y == k).astype(float), rtol=1e-6)[0] for k in classes], axis=1).clip(0)

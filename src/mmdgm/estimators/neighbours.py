@@ -1,20 +1,20 @@
 """First guesses from neighbours: for missing values, and for the labels of unlabeled rows."""
 
-import warnings
-from typing import Any
-
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
 from sklearn.impute import KNNImputer
-from sklearn.preprocessing import normalize
-from sklearn.semi_supervised import LabelSpreading
+from torch import Tensor
+
+from mmdgm.neighbours import leading_directions, nearest, neighbour_graph, outlines, spread
 
 Values = NDArray[np.float32]
 IMPUTED = 5_000  # rows up to which filling from neighbours takes seconds
-SPREAD = 12_000  # rows among which labels are spread
+SPREAD = 20_000  # labeled, and unlabeled, rows among which labels are spread
+KEPT = 0.95
 NEIGHBOURS = 10
 WIDE, LEADING = 100, 30  # columns above which neighbours are sought along so many leading components
+IMAGE = 16  # pixels a side from which images have outlines
 
 
 def fill_from_neighbours(x: Values, fill: Values) -> Values:
@@ -30,31 +30,35 @@ def fill_from_neighbours(x: Values, fill: Values) -> Values:
 
 
 def spread_labels(x: Values, y: NDArray[np.int64], *, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """Labels for all rows: given ones (≥ 0) as they are, others (−1) spread along a graph of neighbours."""
-    labeled, unlabeled = np.flatnonzero(y >= 0), np.flatnonzero(y < 0)
-    among = unlabeled if len(unlabeled) <= SPREAD else rng.choice(unlabeled, SPREAD, replace=False)
-    known = labeled if len(labeled) <= SPREAD else rng.choice(labeled, SPREAD, replace=False)
-    rows = np.concatenate([known, among])
-    flat = directions(x.reshape(len(x), -1), rng=rng)
-    spread: Any = LabelSpreading(kernel="knn", n_neighbors=min(NEIGHBOURS, len(rows) - 1), alpha=0.9, max_iter=100)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says when it has not converged, and where no neighbour is labeled
-        spread.fit(flat[rows], y[rows])
-        guessed = y.copy()
-        guessed[among] = spread.transduction_[len(known) :]
-        rest = np.setdiff1d(unlabeled, among)
-        if len(rest):
-            guessed[rest] = spread.predict(flat[rest])
-    return guessed
+    """Labels for all rows: given ones (≥ 0) as they are, others (−1) spread along a graph of neighbours.
 
-
-def directions(flat: Values, *, rng: np.random.RandomState) -> Values:
-    """Where neighbours are sought: rows as they are; wide ones as unit vectors of their leading components.
-
-    Among many columns all distances are alike, and most of them is length. With 784 pixels, 100 labels and 10,000
-    unlabeled rows of MNIST, 14 instead of 18 % of the spread labels are wrong (3 draws).
+    Rows that no label reaches, and what there is beyond so many rows, take the label of the nearest that has one.
     """
+    points = places(torch.from_numpy(x))
+    rows = np.concatenate(
+        [
+            part if len(part) <= SPREAD else rng.choice(part, SPREAD, replace=False)
+            for part in (np.flatnonzero(y >= 0), np.flatnonzero(y < 0))
+        ]
+    )
+    reached = spread(neighbour_graph(points[rows]), y[rows], kept=KEPT)
+    guesses = y.copy()
+    guesses[rows] = np.where((y[rows] < 0) & reached.any(axis=1), reached.argmax(axis=1), y[rows])
+    known, unknown = np.flatnonzero(guesses >= 0), np.flatnonzero(guesses < 0)
+    guesses[unknown] = guesses[known][nearest(points[unknown], points[known])]
+    return guesses
+
+
+def places(x: Tensor) -> Tensor:
+    """Rows `(n, …)` as points `(n, d)`: values as they are; of wide rows leading components, of images outlines.
+
+    Among many columns all distances are alike, and most of them is length: with 784 pixels, 100 labels and 10,000
+    unlabeled rows of MNIST, 8 % of the spread labels are wrong; 3.3 % where pixels are known to be an image's (3
+    draws). Small images hold too few edges.
+    """
+    if x.ndim == 4 and min(x.shape[2:]) >= IMAGE:
+        return outlines(x, straighten=False)
+    flat = x.flatten(1)
     if flat.shape[1] <= WIDE or len(flat) <= LEADING:
         return flat
-    components = PCA(LEADING, svd_solver="randomized", random_state=rng).fit_transform(flat)
-    return np.asarray(normalize(components), np.float32)
+    return leading_directions(flat - flat.mean(dim=0), LEADING)
