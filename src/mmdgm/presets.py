@@ -275,14 +275,21 @@ AVERAGED = AveragedConditionalVAEConfig(
     zoom=0.05,
     shear=0.1,
 )
-# provisional
+MORE_DISTORTED = replace(AVERAGED, turn=12.0, shift=2.0, zoom=0.1, shear=0.2)
+# Provisional. Validation errors of the classifier alone, averaged, after 3,000 steps of 250 rows (seeds 13 and 14,
+# 50,000/10,000 split; of seed 13, no labeled seven has a bar):
+#   its own guesses from the start, α_U = .3, mildly distorted                              2.57 %, 1.31 %
+#   first guesses of the surest 95 %, for half of training, α_U = 1, more distorted         1.02 %, 1.07 %
+#   the same, but then α_U = .3; mildly distorted, a tenth of the label balance             1.17 %, 1.17 %
+# The first guesses themselves are wrong in 1.43, 1.61 and 1.43 % of the unlabeled rows, those of the surest 95 %
+# in .29, .39 and .24 % (seeds 10, 13, 14)
 MNIST_MMCVA_100_MODERN = replace(
     MNIST_MMCVA_100,
     preset="mnist-mmcva-100-modern",
-    model=AVERAGED,
+    data=replace(MNIST_MMCVA_100.data, spread=0.95),
+    model=replace(MORE_DISTORTED, hat_weight=1.0, first_guesses=0.5),
     training=replace(MMCVA_TRAINING, epochs=75),
 )
-MORE_DISTORTED = replace(AVERAGED, turn=12.0, shift=2.0, zoom=0.1, shear=0.2)
 MNIST_MMCVA_1000_MODERN = replace(
     MNIST_MMCVA_1000,
     preset="mnist-mmcva-1000-modern",
