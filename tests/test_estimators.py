@@ -193,6 +193,41 @@ def test_strings_are_categories():
     assert model.score(X, y) > 0.9
 
 
+def kinds(model):
+    return [column.kind for column in model.codec_.table.columns]
+
+
+def test_numbers_beside_text_in_lists_stay_numbers(wine):
+    _, y, with_holes, _ = wine
+    rows = np.column_stack([with_holes.astype(object), np.array(["red", "white", "rosé"], object)[y]])
+    model, same = (MMCVAClassifier(**QUICK).fit(form, y) for form in (rows, rows.tolist()))
+    assert kinds(same) == ["number"] * 13 + ["category"]
+    np.testing.assert_array_equal(same.decision_function(rows.tolist()), model.decision_function(rows))
+    np.testing.assert_array_equal(same.impute(rows.tolist(), n_iter=3), model.impute(rows, n_iter=3))
+    assert same.score(rows.tolist(), y) == model.score(rows, y)
+
+
+@pytest.mark.parametrize("form", [lambda X: X, np.ndarray.tolist, lambda X: np.char.encode(X, "utf-8")])
+def test_columns_of_numbers_in_arrays_of_text_are_numbers(wine, form):
+    _, y, with_holes, _ = wine
+    text = np.where(np.isnan(with_holes), "", with_holes.astype(str))
+    model, same = MMVAClassifier(**QUICK).fit(with_holes, y), MMVAClassifier(**QUICK).fit(form(text), y)
+    np.testing.assert_array_equal(same.decision_function(form(text)), model.decision_function(with_holes))
+    np.testing.assert_array_equal(same.impute(form(text), n_iter=3), model.impute(with_holes, n_iter=3))
+    mixed = np.column_stack([text[:, :2], np.where(y == 0, "", np.where(y == 1, "1", "rosé"))])
+    model = MMVAClassifier(**QUICK).fit(form(mixed), y)
+    assert kinds(model) == ["number", "number", "category"]
+    assert model.codec_.table.columns[2].values == ("1", "rosé")
+    known = model.codec_.encode(model._validate_X(form(mixed[y == 1]), reset=False))
+    np.testing.assert_array_equal(known[:, 2:, 0, 0], [[1, 0]] * (y == 1).sum())  # a batch of "1" alone
+    assert set(model.impute(form(mixed), n_iter=3)[:, 2]) == {"1", "rosé"}
+    mixed[0, 0] = "much"
+    with pytest.raises(InputError, match="column 0 is one of numbers, but holds something else"):
+        model.predict(form(mixed))
+    with pytest.raises(ValueError, match="3 features"):
+        model.predict(form(mixed[:, :2]))
+
+
 @pytest.mark.parametrize("infinite", [np.inf, -np.inf])
 def test_infinite_values_beside_categories_are_refused(infinite):
     X = np.array([["ab"[i % 2], float(i), i % 3] for i in range(30)], object)

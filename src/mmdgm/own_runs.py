@@ -23,6 +23,7 @@ from mmdgm.own_data import read_npz, read_only_array
 from mmdgm.own_images import read_class_folders
 from mmdgm.persistence import claimed, read_json, write_json
 from mmdgm.runs import RunFolder
+from mmdgm.tables import holds_numbers
 
 MODELS = {"mmcva": MMCVAClassifier, "mmva": MMVAClassifier}
 Estimator = MMCVAClassifier | MMVAClassifier
@@ -104,7 +105,7 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> OwnData:
         raise InputError(f"{path}: has no column beside {target}")
     marks = ("", (mark or "").strip())
     y = np.array(["" if cell.strip() in marks else cell for cell in sheet.column(target)])
-    numeric = [own_tables.holds_numbers(sheet.column(name)) for name in names]
+    numeric = [holds_numbers(sheet.column(name)) for name in names]
     x = own_tables.values(sheet, names, numeric)
     missing = missing_entries(x)
     if missing.all(axis=0).any():
@@ -268,9 +269,7 @@ class OwnRun:
     def numeric(self) -> list[bool]:
         """Which of a table's columns hold numbers."""
         codec = self.estimator.codec_
-        return (
-            [column.kind != "category" for column in codec.table.columns] if isinstance(codec, TableCodec) else []
-        )
+        return codec.numeric if isinstance(codec, TableCodec) else []
 
     def scores(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """A score for each class `(rows, K)`; of two classes, plus and minus half of the lead."""

@@ -28,6 +28,7 @@ from mmdgm.estimators.codecs import (
     Codec,
     ImageCodec,
     TableCodec,
+    as_array,
     codec_from_json,
     first_row_without_values,
     has_categories,
@@ -83,8 +84,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
         """X as an array of numbers, or, where columns hold categories, as it came."""
-        if not hasattr(X, "iloc") and not hasattr(X, "toarray"):
-            X = np.asarray(X)
+        X = as_array(X, None if reset else self.codec_)
         if not reset and self.codec_.is_image != (len(X.shape) > 2):
             raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.codec_.fitted_on}")
         if has_categories(X):
@@ -254,6 +254,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         for name, value in (("n_iter", n_iter), ("n_draws", n_draws)):
             if value < 1:
                 raise InputError(f"{name}={value}: give 1 or more")
+        check_is_fitted(self)
+        X = as_array(X, self.codec_)
         x, missing = self._encode(X), missing_entries(X)
         draws = [
             restore(X, self.codec_.decode(self._impute(x, rounds=n_iter, mean=n_draws == 1, seed=i)), missing)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Network, Values
-from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.codecs import Codec, as_array
 from mmdgm.estimators.fitting import Labels
 from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
 from mmdgm.estimators.neighbours import fill_from_neighbours, spread_labels
@@ -67,7 +67,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")
-        rows = X.iloc[labeled] if hasattr(X, "iloc") else np.asarray(X)[labeled]
+        rows = X.iloc[labeled] if hasattr(X, "iloc") else as_array(X, self.codec_)[labeled]
         weight = None if sample_weight is None else np.asarray(sample_weight)[labeled]
         return float(accuracy_score(y[labeled], self.predict(rows), sample_weight=weight))
 

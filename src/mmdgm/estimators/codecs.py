@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mmdgm.errors import InputError
 from mmdgm.likelihoods import BernoulliPixels, GaussianPixels, Likelihood, MixedColumns
 from mmdgm.networks import Shape
-from mmdgm.tables import Table, is_missing
+from mmdgm.tables import Table, holds_numbers, is_empty, is_missing, number
 
 Values = NDArray[np.float32]
 
@@ -31,6 +31,11 @@ class TableCodec:
     @property
     def shape(self) -> Shape:
         return (self.table.width, 1, 1)
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers."""
+        return [column.kind != "category" for column in self.table.columns]
 
     @property
     def fitted_on(self) -> str:
@@ -124,6 +129,40 @@ def codec_from_json(values: dict[str, Any]) -> Codec:
     return ImageCodec(**{**values, "size": tuple(values["size"])})
 
 
+def as_array(X: Any, codec: Codec | None = None) -> Any:
+    """An array of what may be lists, in which numbers beside text stay numbers; data frames as they are.
+
+    Where there is nothing but text, cells are read as those of a CSV file: empty ones are missing, and columns
+    whose others are all numbers, or that the codec knows as such, hold numbers.
+    """
+    if hasattr(X, "iloc") or hasattr(X, "toarray"):
+        return X
+    array = np.asarray(X)
+    if array.dtype.kind not in "US" or array.ndim != 2:
+        return array
+    given = array if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    if not all(isinstance(value, str | bytes) for value in given.flat):
+        return given
+    cells = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    if isinstance(codec, TableCodec) and len(codec.table.columns) == cells.shape[1]:
+        numeric = codec.numeric
+    else:
+        numeric = [holds_numbers(column) for column in cells.T]
+    read = np.empty(cells.shape, object)
+    for i, column in enumerate(cells.T):
+        read[:, i] = [_value(str(cell), numeric[i]) for cell in column]
+    only_numbers = all(isinstance(value, float) for value in read.flat)
+    return read.astype(np.float64) if only_numbers else read
+
+
+def _value(cell: str, numeric: bool) -> float | str | None:
+    """What a cell of text holds; in a column of numbers, text that is none is kept, to be refused by name."""
+    if is_empty(cell):
+        return np.nan if numeric else None
+    found = number(cell) if numeric else None
+    return cell if found is None else found
+
+
 def columns_of(X: Any) -> list[NDArray[Any]]:
     """The columns of a data frame or of an array `(rows, columns)`."""
     if hasattr(X, "iloc"):
@@ -151,8 +190,6 @@ def has_categories(X: Any) -> bool:
     if hasattr(X, "iloc"):
         return any(getattr(dtype, "kind", "O") not in "fiub" for dtype in X.dtypes)
     array = np.asarray(X) if not hasattr(X, "dtype") else X
-    if getattr(array.dtype, "kind", "f") in "US":
-        return array.ndim == 2
     return (
         getattr(array.dtype, "kind", "f") == "O"
         and array.ndim == 2
