@@ -160,6 +160,17 @@ def test_a_folder_of_images_from_training_to_samples(answer, mmdgm, tmp_path):
     assert answer("sample", "run", "--columns", 2, "--out", "drawn")["files"] == ["drawn.png", "drawn.npz"]
 
 
+def test_images_on_another_scale_are_told_in_one_line(mmdgm, own, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = DIGITS.x_train[:60, 0].astype(np.float64)
+    for factor, lines in ((1, 0), (1 / 16, 1), (16, 1)):
+        np.savez("x.npz", x=np.where(np.arange(8) == 3, np.nan, x * factor))
+        for command in (("predict",), ("impute", "--rounds", 2)):
+            code, _, err = mmdgm(*command, own / "digits", "x.npz", "--json")
+            assert (code, len(err.splitlines())) == (0, lines)
+            assert not lines or f"X lies between 0 and {16 * factor:g}, but the images that the model" in err
+
+
 def test_a_table_from_training_to_samples(answer, tmp_path):
     cells = write_table(tmp_path / "table.csv")
     words = ("train", "--data", "table.csv", "--target", "kind", "--run-dir", "run")

@@ -1,6 +1,7 @@
 """Estimators on tables and images: what goes in comes back, what cannot work is refused with one line."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas
@@ -360,6 +361,61 @@ def test_images_of_any_size_and_type(on_images):
         model.sample(2, y=0)
     assert model.reconstruct(colour).shape == colour.shape
     assert model.transform(colour).shape == (20, 3)
+
+
+def scales(model, X):
+    """What a model warns of when it classifies images."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.predict(X)
+    return [str(warning.message) for warning in caught if "another scale" in str(warning.message)]
+
+
+@pytest.mark.parametrize(
+    ("change", "between"),
+    [
+        (lambda X: X / 16, "0 and 1"),
+        (lambda X: X / 16 * 255, "0 and 255"),
+        (lambda X: X / 8 - 1 - 32, "-33 and -31"),
+        (lambda X: holes(X / 16), "0 and 1"),
+        (lambda X: holes(X[:1] * 16), "0 and 224"),
+    ],
+)
+def test_images_on_another_scale_are_told(on_images, change, between, tmp_path):
+    X = change(load_digits().images[:40])
+    line = f"X lies between {between}, but the images that the model was fitted on between 0 and 16"
+    (said,) = scales(on_images, X)
+    assert said.startswith(line)
+    on_images.save(tmp_path)
+    assert scales(MMCVAClassifier.load(tmp_path), X) == [said]
+    with pytest.warns(UserWarning, match=line):
+        on_images.impute(X, n_iter=1)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        load_digits().images[400:],
+        load_digits().images[400:401],
+        load_digits().images[400:410] / 2,
+        load_digits().images[400:410] * 1.5,
+        load_digits().images[400:401] / 100,  # a single dark one
+        np.zeros((9, 8, 8)),
+        np.full((9, 8, 8), np.nan),
+        np.where(np.arange(64).reshape(8, 8) == 9, 1000.0, load_digits().images[400:440])
+        * (np.arange(40) % 8 == 0)[:, None, None],  # few with wild pixels
+    ],
+)
+def test_images_like_those_of_training_are_not(on_images, X):
+    assert scales(on_images, X) == []
+
+
+def test_training_images_that_fill_little_of_their_type_are_met_as_they_are():
+    rng = np.random.default_rng(0)
+    for dark in (rng.integers(0, 2, (40, 8, 8), np.uint8), rng.random((40, 8, 8)) / 50):
+        model = MMVAClassifier(max_epochs=1, random_state=0, z=3, device="cpu").fit(dark, np.arange(40) % 2)
+        assert scales(model, dark[:10]) == []
+        assert len(scales(model, dark * 100)) == 1
 
 
 def test_in_pipelines_and_searches_with_unlabeled_rows(wine):

@@ -17,7 +17,7 @@ from rich.table import Table
 from mmdgm import runs
 from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files
 from mmdgm.cli.filling import Rounds, way_to_impute
-from mmdgm.cli.own import read_own_rows, refuse
+from mmdgm.cli.own import read_own_rows, refuse, warnings_as_lines
 from mmdgm.corruption import Mask
 from mmdgm.errors import InputError
 from mmdgm.evaluation import predict_scores
@@ -148,9 +148,11 @@ def classify(trained: runs.TrainedRun, rows: Rows, fill: Fill) -> Classified:
 def classify_own(own: OwnRun, inputs: list[Path]) -> Classified:
     """An estimator on what it was trained on."""
     rows = read_own_rows(own, inputs)
+    with warnings_as_lines():
+        scores = own.scores(rows.x)
     return Classified(
         names=rows.names,
-        scores=own.scores(rows.x),
+        scores=scores,
         missing=rows.missing.reshape(len(rows.x), -1).sum(1),
         class_names=own.classes,
         score_names=[f"score_{name}" for name in own.classes],

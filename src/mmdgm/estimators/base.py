@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,7 +112,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _encode(self, X: Any) -> Values:
         """A fitted estimator's view of rows."""
         check_is_fitted(self)
-        return self.codec_.encode(self._validate_X(X, reset=False))
+        return self._seen(self._validate_X(X, reset=False))
+
+    def _seen(self, X: Any) -> Values:
+        """Validated rows as networks see them."""
+        x = self.codec_.encode(X)
+        if isinstance(self.codec_, ImageCodec) and (line := self.codec_.other_scale(X)) is not None:
+            warnings.warn(line, UserWarning, stacklevel=4)
+        return x
 
     def _filled(self, X: Any) -> Values:
         """The same with missing values imputed."""
@@ -146,7 +154,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self._going_on():
             self.codec_ = self._learn_codec(X)
-        x = self.codec_.encode(X)
+        x = self._seen(X)
         if (row := first_row_without_values(x)) is not None:
             raise InputError(f"row {row} of X has no observed value; leave it out")
         if not self._going_on():

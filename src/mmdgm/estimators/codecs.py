@@ -15,6 +15,7 @@ from mmdgm.networks import Shape
 from mmdgm.tables import Table, holds_numbers, is_empty, is_missing, number
 
 Values = NDArray[np.float32]
+SEVERAL = 5  # images from which on dark ones are no chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,9 @@ class ImageCodec:
     low: float
     high: float
     gaussian: bool = False
+    darkest: float | None = None  # of the training images' values; None in files from before these were kept
+    brightest: float | None = None
+    contrast: float = 0.0  # all but a twentieth of the training images span at least so much
     is_image = True
 
     @classmethod
@@ -79,7 +83,16 @@ class ImageCodec:
         else:
             low, high = float(np.nanmin(X)), float(np.nanmax(X))
             low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-        return cls(size=X.shape[1:], low=low, high=high if high > low else low + 1, gaussian=gaussian)
+        lows, highs = _extremes(X)
+        return cls(
+            size=X.shape[1:],
+            low=low,
+            high=high if high > low else low + 1,
+            gaussian=gaussian,
+            darkest=float(lows.min()),
+            brightest=float(highs.max()),
+            contrast=float(np.quantile(highs - lows, 0.05)),
+        )
 
     @property
     def channels(self) -> int:
@@ -114,8 +127,35 @@ class ImageCodec:
         rows = seen[:, :, : self.size[0], : self.size[1]].transpose(0, 2, 3, 1).reshape(len(seen), *self.size)
         return rows.astype(np.float64) * (self.high - self.low) + self.low
 
+    def other_scale(self, X: NDArray[Any]) -> str | None:
+        """A line on images whose values cannot be on the scale of the training images; None: they may be.
+
+        They cannot where half of them reach far beyond all that was there in training, nor where several of them
+        together span a tenth of what almost every single image did.
+        """
+        lows, highs = _extremes(X)
+        if self.darkest is None or self.brightest is None or not len(lows):
+            return None
+        low, high, span = lows.min(), highs.max(), self.brightest - self.darkest
+        beyond = np.median(highs) > self.brightest + span or np.median(lows) < self.darkest - span / 2
+        sliver = len(lows) >= SEVERAL and 0 < high - low < self.contrast / 10
+        if not (beyond or sliver) or not span:
+            return None
+        return (
+            f"X lies between {low:.3g} and {high:.3g}, but the images that the model was fitted on between "
+            f"{self.darkest:.3g} and {self.brightest:.3g}; if X is on another scale, bring it to theirs"
+        )
+
     def to_json(self) -> dict[str, Any]:
         return {"kind": "images", **asdict(self)}
+
+
+def _extremes(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lowest and the highest value of each image that has any."""
+    flat = X.reshape(len(X), -1)
+    ends = np.stack([np.fmin.reduce(flat, axis=1), np.fmax.reduce(flat, axis=1)]).astype(np.float64)
+    lows, highs = ends[:, ~np.isnan(ends[0])]
+    return lows, highs
 
 
 Codec = TableCodec | ImageCodec
