@@ -253,6 +253,14 @@ def test_unlabeled_rows_are_marked_as_the_user_says(tmp_path, own):
     assert (set(counts["labeled_per_class"]), counts["unlabeled"]) == ({"nought", "unlabeled"}, 4)
 
 
+@pytest.mark.parametrize("labels", ["1.0 2.0 3.0", "1.5 a 2", "v1.2 v1.3 v2", "1e3 2e3 1e3", "2.5 1 2"])
+def test_classes_may_be_whole_numbers_or_text_with_points(tmp_path, labels):
+    cells = labels.split()
+    (tmp_path / "t.csv").write_text("a,k\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    data = own_runs.read_csv_data(tmp_path / "t.csv", "2.5" if "2.5" in cells else None, "k")
+    assert set(own_runs.check_labels(data)["labeled_per_class"]) == set(cells) - {"2.5"}
+
+
 def test_minus_one_is_a_class_beside_another_marker(answer, tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 2))
     y = np.where(np.arange(60) % 3, np.sign(x[:, 0]), np.nan)
@@ -324,6 +332,11 @@ def test_the_answer_in_words(mmdgm, own, tmp_path):
             "give --target, the column with the labels; there are width, colour",
         ),
         (("train", "--data", "OWN/table.csv", "--target", "sort"), "--target sort: is no column"),
+        (
+            ("train", "--data", "real.csv", "--target", "k"),
+            "real.csv: column k holds numbers with fractions, such as 13.5, which are no classes; "
+            "give a column of classes by --target, or write the classes as words",
+        ),
         (("train", "--data", "hollow.csv", "--target", "k"), "column b has no value in any row"),
         (("train", "--data", "row.csv", "--target", "k"), "line 3 has no value beside k"),
         (("train", "--data", "only.csv", "--target", "k"), "has no column beside k"),
@@ -372,6 +385,7 @@ def test_mistakes_end_with_one_clear_line_exit_code_2_and_nothing_written(
     np.savez("text.npz", x=x.astype(str), y=[0, 1])
     np.savez("nan.npz", x=x, y=[0, np.nan])
     np.savez("real.npz", x=x, y=[0.5, 1.25])
+    Path("real.csv").write_text("a,k\n1,12\n2,13.5\n3,\n4,1e2\n")
     Path("hollow.csv").write_text("a,b,k\n1,,x\n2,,y\n")
     Path("row.csv").write_text("a,b,k\n1,2,x\n,,y\n")
     Path("only.csv").write_text("k\nx\ny\n")

@@ -105,6 +105,7 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> OwnData:
         raise InputError(f"{path}: has no column beside {target}")
     marks = ("", (mark or "").strip())
     y = np.array(["" if cell.strip() in marks else cell for cell in sheet.column(target)])
+    _refuse_fractions(path, target, [cell for cell in y.tolist() if cell])
     numeric = [holds_numbers(sheet.column(name)) for name in names]
     x = own_tables.values(sheet, names, numeric)
     missing = missing_entries(x)
@@ -116,6 +117,17 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> OwnData:
         raise InputError(f"{path}: line {line} has no value beside {target}; leave it out")
     notes = own_tables.oddities(sheet, names, numeric)
     return OwnData(path=path, kind="csv", x=x, y=y, unlabeled="", columns=names, target=target, notes=notes)
+
+
+def _refuse_fractions(path: Path, target: str, labels: list[str]) -> None:
+    """Labels that are all numbers must be whole, as scikit-learn demands it of a classifier's y."""
+    if not holds_numbers(labels):
+        return
+    if fractions := [cell for cell in labels if float(cell) % 1 > 0]:
+        raise InputError(
+            f"{path}: column {target} holds numbers with fractions, such as {fractions[0]}, which are no classes; "
+            f"give a column of classes by --target, or write the classes as words"
+        )
 
 
 def read_x(path: Path) -> NDArray[Any]:
