@@ -261,6 +261,26 @@ def test_classes_may_be_whole_numbers_or_text_with_points(tmp_path, labels):
     assert set(own_runs.check_labels(data)["labeled_per_class"]) == set(cells) - {"2.5"}
 
 
+@pytest.mark.parametrize(
+    ("labels", "mark", "told"),
+    [
+        ("0 1 -1 -1", None, "-1"),
+        ("0 1 -1.0 2", None, "-1.0"),
+        ("0 1 nan 0", None, "nan"),
+        ("0 1 -1 -1", "-1", None),
+        ("0 1 -1 9", "9", None),
+        ("-1 1 1 -1", None, None),  # without it one class would be left
+        ("-1 a b a", None, None),
+        ("0 1 2 1", None, None),
+    ],
+)
+def test_labels_that_may_mark_unlabeled_rows_are_told(tmp_path, labels, mark, told):
+    (tmp_path / "t.csv").write_text("a,k\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(labels.split())))
+    line = f"labels include {told}, taken as a class; if it marks unlabeled rows, give --unlabeled {told}"
+    notes = own_runs.read_csv_data(tmp_path / "t.csv", mark, "k").notes
+    assert notes == ([line] if told else [])
+
+
 def test_minus_one_is_a_class_beside_another_marker(answer, tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 2))
     y = np.where(np.arange(60) % 3, np.sign(x[:, 0]), np.nan)

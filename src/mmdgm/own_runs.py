@@ -3,6 +3,7 @@
 config.json and model.safetensors are what the estimator's `save` writes, result.json tells of data and training.
 """
 
+import math
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -116,6 +117,8 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> OwnData:
         line = sheet.lines[int(missing.all(axis=1).argmax())]
         raise InputError(f"{path}: line {line} has no value beside {target}; leave it out")
     notes = own_tables.oddities(sheet, names, numeric)
+    if mark is None:
+        notes += _likely_marks(set(y.tolist()) - {""})
     return OwnData(path=path, kind="csv", x=x, y=y, unlabeled="", columns=names, target=target, notes=notes)
 
 
@@ -128,6 +131,16 @@ def _refuse_fractions(path: Path, target: str, labels: list[str]) -> None:
             f"{path}: column {target} holds numbers with fractions, such as {fractions[0]}, which are no classes; "
             f"give a column of classes by --target, or write the classes as words"
         )
+
+
+def _likely_marks(labels: set[str]) -> list[str]:
+    """A line on −1 or NaN among labels that are numbers, where two classes are left without it."""
+    if not holds_numbers(labels) or len(labels) < 3:
+        return []
+    marks = [cell for cell in sorted(labels) if float(cell) == -1 or math.isnan(float(cell))]
+    return [
+        f"labels include {m}, taken as a class; if it marks unlabeled rows, give --unlabeled {m}" for m in marks
+    ]
 
 
 def read_x(path: Path) -> NDArray[Any]:
