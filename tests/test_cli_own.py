@@ -346,6 +346,7 @@ def test_the_answer_in_words(mmdgm, own, tmp_path):
         (("train", "--data", "inf.npz"), "x holds infinite values"),
         (("train", "--data", "text.npz"), "numbers are expected"),
         (("train", "--data", "nan.npz"), "give --unlabeled nan"),
+        (("train", "--data", "nan.npz", "--unlabeled", "9"), "give --unlabeled nan"),
         (("train", "--data", "real.npz"), "real.npz: Unknown label type"),
         (
             ("train", "--data", "OWN/table.csv"),

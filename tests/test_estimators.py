@@ -583,7 +583,49 @@ def test_text_markers_among_objects_and_mixed_labels(wine):
     y = np.array(["-1" if code < 0 else "abc"[code] for code in few], object)
     assert MMCVAClassifier(**QUICK).fit(X, y).classes_.tolist() == ["a", "b", "c"]
     with pytest.raises(InputError, match="several types"):
-        MMCVAClassifier(**QUICK).fit(X, [None if code < 0 else int(code) for code in few])
+        MMCVAClassifier(**QUICK).fit(X, np.array([str(code) if code else 0 for code in few], object))
+
+
+def missing_labels(few):
+    """The same labels with every missing value that there is in their place."""
+    names = np.array(["a", "b", "c"], object)[few]
+    return {
+        "float": np.where(few < 0, np.nan, few),
+        "float32": np.where(few < 0, np.nan, few).astype(np.float32),
+        "object": np.where(few < 0, np.nan, names),
+        "Int64": pandas.Series(few, dtype="Int64").mask(few < 0),
+        "string": pandas.Series(names, dtype="string").mask(few < 0),
+        "category": pandas.Series(names, dtype="category").mask(few < 0),
+        "NA among objects": pandas.Series(np.where(few < 0, pandas.NA, names), dtype=object),
+    }
+
+
+@pytest.mark.parametrize("kind", missing_labels(np.zeros(3, int)))
+def test_missing_labels_lead_to_the_marker_and_work_with_it(wine, tmp_path, kind):
+    _, _, X, few = wine
+    y = missing_labels(few)[kind]
+    for refuse in (MMCVAClassifier(**QUICK), MaxMarginImputer(), MMVAClassifier(**QUICK, unlabeled=None)):
+        with pytest.raises(InputError, match=r"y holds NaN; .* give unlabeled=np\.nan"):
+            refuse.fit(X, y)
+    for marker in (np.nan, np.float32("nan"), pandas.NA):
+        model = MMCVAClassifier(**{**QUICK, "max_epochs": 2}, unlabeled=marker).fit(X, y)
+        assert len(model.classes_) == 3
+        labeled = few >= 0
+        assert model.score(X, y) == (model.predict(X[labeled]) == np.asarray(y)[labeled]).mean()
+        model.save(tmp_path)
+        assert np.isnan(MMCVAClassifier.load(tmp_path).unlabeled)
+    for train, test in KeepUnlabeled(3, unlabeled=np.float32("nan")).split(X, y):
+        assert (few[test] >= 0).all()
+        assert (few < 0).sum() == (few[train] < 0).sum()
+
+
+def test_none_among_labels_is_to_be_replaced_by_the_marker(wine):
+    _, _, X, few = wine
+    for labels in (np.arange(3), np.array(["a", "b", "c"])):
+        y = [None if code < 0 else labels[code] for code in few]
+        for refuse in (MMCVAClassifier(**QUICK), MaxMarginImputer()):
+            with pytest.raises(InputError, match=r"y holds None; .* what marks the unlabeled rows, unlabeled=-1"):
+                refuse.fit(X, y)
 
 
 def test_epochs_are_as_many_as_asked_for(wine):

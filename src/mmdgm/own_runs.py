@@ -70,12 +70,12 @@ def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[st
     """What marks unlabeled rows, as a value of y's kind, and what there is to say of it."""
     if y.dtype.kind == "U":
         return "-1" if mark is None else mark, []
-    if mark is None and y.dtype.kind == "f" and np.isnan(y).any():
-        raise InputError(f"{path}: y holds NaN; if it marks the unlabeled rows, give --unlabeled nan")
     try:
         value = float("-1" if mark is None else mark)
     except ValueError:
         raise InputError(f"--unlabeled {mark}: y holds numbers, so give a number, or nan") from None
+    if y.dtype.kind == "f" and np.isnan(y).any() and not math.isnan(value):
+        raise InputError(f"{path}: y holds NaN; if it marks the unlabeled rows, give --unlabeled nan")
     if minus_one_is_a_class(y, value):
         return None, ["the labels are -1 and 1: both are taken as classes, and all rows as labeled"]
     return int(value) if value.is_integer() else value, []

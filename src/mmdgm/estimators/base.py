@@ -37,6 +37,7 @@ from mmdgm.estimators.codecs import (
     restore,
 )
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
+from mmdgm.estimators.labels import is_nan
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.keyed import impute_rows, in_chunks, row_noise
 from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
@@ -385,7 +386,7 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
-    if isinstance(value, float) and math.isnan(value):
+    if is_nan(value):
         return NAN
     if isinstance(value, dict):  # JSON's keys are text, labels may be numbers
         return {ITEMS: [[_plain(key), _plain(item)] for key, item in value.items()]}

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Network, Values
@@ -63,7 +63,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the labeled rows."""
-        y = np.asarray(y)
+        y = column_or_1d(y)
         labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")
