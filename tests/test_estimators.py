@@ -146,7 +146,12 @@ def test_folds_of_minus_one_and_one_hold_both():
     ("change", "line"),
     [
         (lambda X, y: (X, np.full(len(y), -1)), "no row is labeled"),
-        (lambda X, y: (X, np.where(y == 0, 0, -1)), "y has one class"),
+        (lambda X, y: (X, np.where(y == 0, 0, -1)), "y has one class, 0;"),
+        (lambda X, y: (X, np.full(len(y), "red")), "y has one class, 'red';"),
+        (lambda X, y: (X, np.zeros(10)), r"inconsistent numbers of samples: \[178, 10\]"),
+        (lambda X, y: (X.tolist(), [-1]), r"inconsistent numbers of samples: \[178, 1\]"),
+        (lambda X, y: (X[:0], y[:0]), "X is empty: it has no rows"),
+        (lambda X, y: ([], []), "X is empty: it has no rows"),
         (lambda X, y: (np.where(np.arange(13) == 4, np.nan, X), y), "column 4 has no observed value"),
         (
             lambda X, y: (np.where(np.arange(len(X))[:, None] == 6, np.nan, X), y),

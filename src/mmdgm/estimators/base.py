@@ -92,7 +92,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if has_categories(X):
             X = X if hasattr(X, "iloc") else X.astype(object)
             if not len(X):
-                raise InputError("X has no rows")
+                raise InputError("X is empty: it has no rows")
             _check_feature_names(self, X, reset=reset)
             _check_n_features(self, X, reset=reset)
             return X

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Network, Values
@@ -26,11 +26,13 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
+        check_consistent_length(X, y)
+        if not _num_samples(X):
+            raise InputError("X is empty: it has no rows")
         classes, codes = read_labels(y, self.unlabeled)
         if self._going_on() and not np.array_equal(classes, self.classes_):
             raise InputError("warm_start: y has other classes than before; make a new estimator")
         x, seed = self._prepare(X)
-        check_consistent_length(x, codes)
         self.classes_ = classes
         weights = {
             "class_weight": class_factors(self.class_weight, classes, codes),
