@@ -335,7 +335,7 @@ def test_the_answer_in_words(mmdgm, own, tmp_path):
         (("train", "--data", "OWN/digits.npz", "--model", "svm"), "--model svm: use mmcva or mmva"),
         (("train", "--data", "OWN/digits.npz", "--target", "y"), "--target is for a CSV file"),
         (("train", "--data", "OWN/digits.npz", "--size", "8x8"), "--size is for a folder of images"),
-        (("train", "--data", "OWN/digits.npz", "--device", "tpu"), "--device tpu"),
+        (("train", "--data", "OWN/digits.npz", "--device", "tpu"), "device tpu: use auto, cpu or cuda"),
         (("train", "--data", "OWN/digits.npz", "--unlabeled", "none"), "y holds numbers"),
         (("train", "--data", "absent.npz"), "absent.npz is missing"),
         (("train", "--data", "empty.txt"), "give an npz file, a folder of images or a CSV file"),

@@ -223,7 +223,7 @@ def test_help_has_an_example(mmdgm):
         (("TRAINED", "x.npz", "--out", "other.png"), "give a file name that ends in .csv"),
         (("TRAINED", "x.npz", "--out", "folder.csv"), "give a file name that ends in .csv"),
         (("TRAINED", "x.npz", "--out", "x.npz/y.csv"), "cannot be written"),
-        (("TRAINED", "x.npz", "--device", "tpu"), "--device tpu: use auto, cpu or cuda"),
+        (("TRAINED", "x.npz", "--device", "tpu"), "device tpu: use auto, cpu or cuda"),
     ],
 )
 def test_mistakes_end_with_one_clear_line_exit_code_2_and_nothing_written(

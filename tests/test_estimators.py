@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -570,6 +571,13 @@ def test_any_shape_type_and_pattern_of_missing_values(data):
 def test_parameters_that_mean_nothing(wine, changes, line):
     with pytest.raises(InputError, match=line):
         MMCVAClassifier(**{**QUICK, **changes}).fit(wine[2], wine[3])
+
+
+def test_a_device_that_is_not_there_is_refused_in_words_for_python(wine, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device, line in (("cuda", "torch sees no GPU here; use cpu"), ("tpu", "use auto, cpu or cuda")):
+        with pytest.raises(InputError, match=f"^device {device}: {line}$"):
+            MMCVAClassifier(**{**QUICK, "device": device}).fit(wine[2], wine[3])
 
 
 def test_odd_markers_and_weights_are_saved(wine, tmp_path):
