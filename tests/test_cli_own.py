@@ -313,6 +313,15 @@ def test_whole_numbers_of_images_do_not_wrap_around(tmp_path):
     assert own_runs.read_npz_data(tmp_path / "x.npz", None).x.max() == 1000
 
 
+def test_a_run_that_ends_by_max_time_says_so(mmdgm, own, tmp_path):
+    words = ("--data", own / "columns.npz", "--run-dir", tmp_path / "r", "--epochs", 100_000, "--device", "cpu")
+    code, out, err = mmdgm("train", *words, "--max-time", 1, "--json")
+    assert code == 0
+    result = json.loads(out)
+    assert result["planned_epochs"] == 100_000 > result["epochs"]
+    assert f"max_time: ended after {result['epochs']} of 100000 epochs" in err
+
+
 def test_the_answer_in_words(mmdgm, own, tmp_path):
     words = ("--data", own / "columns.npz", "--run-dir", tmp_path / "r", "--epochs", 2, "--device", "cpu")
     code, out, _ = mmdgm("train", *words, "--model", "mmva", "--max-time", 5)

@@ -1,6 +1,7 @@
 """Estimators on tables and images: what goes in comes back, what cannot work is refused with one line."""
 
 import pickle
+import time
 import warnings
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.svm import SVC
 
 from mmdgm import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.errors import InputError
+from mmdgm.estimators import base, neighbours
 
 QUICK = {"hidden": (32,), "max_epochs": 20, "random_state": 0, "device": "cpu"}
 
@@ -479,6 +481,53 @@ def test_time_runs_out_within_an_interval(wine):
     assert len(model.history_) == 1
     assert model.n_iter_ < 450
     assert 0 < model.history_[0]["epoch"] < 450
+
+
+@pytest.mark.parametrize("kind", [MMCVAClassifier, MaxMarginImputer])
+def test_the_clock_runs_from_the_beginning_of_fit(wine, monkeypatch, kind, capsys):
+    _, _, X, y = wine
+
+    def fill_slowly(x, fill):
+        time.sleep(0.6)
+        return np.where(np.isnan(x), fill, x)
+
+    monkeypatch.setattr(base, "fill_from_neighbours", fill_slowly)
+    model = kind(max_epochs=500, max_time=0.5, random_state=0, device="cpu", verbose=1)
+    model.fit(X, y if kind is MMCVAClassifier else None)
+    model = getattr(model, "estimator_", model)
+    assert model.n_iter_planned_ == 500
+    assert model.n_iter_ <= 25  # steps before the clock is read first
+    assert f"max_time: ended after {model.n_iter_} of 500 epochs\n" in capsys.readouterr().err
+
+
+def test_only_an_end_by_max_time_is_told(wine, capsys, tmp_path):
+    _, _, X, y = wine
+    model = MMVAClassifier(**QUICK, max_time=1e9, verbose=1).fit(X, y)
+    assert (model.n_iter_, model.n_iter_planned_) == (20, 20)
+    model.save(tmp_path)
+    assert MMVAClassifier.load(tmp_path).n_iter_planned_ == 20
+    MMVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1, verbose=1).fit(
+        X, y
+    )
+    assert "max_time" not in capsys.readouterr().err
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 9000}, max_time=0.01).fit(X, y)
+    assert model.n_iter_ < model.n_iter_planned_ == 9000
+    assert capsys.readouterr().err == ""
+
+
+def test_a_long_filling_from_neighbours_is_told_before(wine, monkeypatch, capsys):
+    X, _, with_holes, y = wine
+    told = f"filling {np.isnan(with_holes).sum():,} missing values from neighbours first"
+    for long, rows, verbose, expected in (
+        (0, with_holes, 1, 1),
+        (0, with_holes, 0, 0),
+        (0, X, 1, 0),
+        (1e9, X, 1, 0),
+    ):
+        monkeypatch.setattr(neighbours, "LONG", long)
+        for model in (MMVAClassifier(**QUICK), MaxMarginImputer(max_epochs=1, device="cpu")):
+            model.set_params(verbose=verbose).fit(rows, y)
+            assert capsys.readouterr().err.count(told) == expected
 
 
 def test_a_warm_start_goes_on_from_the_last_weights(wine):

@@ -248,6 +248,7 @@ def train_own(
             "status": "done",
             "training_accuracy_on_labeled_rows": accuracy,
             "epochs": estimator.n_iter_,
+            "planned_epochs": estimator.n_iter_planned_,
             "seconds": round(seconds, 2),
         }
         write_json(folder.result, result)

@@ -38,6 +38,7 @@ from mmdgm.estimators.codecs import (
 )
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
 from mmdgm.estimators.labels import is_nan
+from mmdgm.estimators.neighbours import fill_from_neighbours, takes_long
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.keyed import impute_rows, in_chunks, row_noise
 from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
@@ -164,6 +165,19 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.fill_ = (np.where(observed, x, 0).sum(axis=0) / counts).astype(np.float32)
         return x, seed
 
+    def _fill(self, x: Values) -> Values:
+        """First guesses of missing values."""
+        if takes_long(x):
+            self._say(f"filling {int(np.isnan(x).sum()):,} missing values from neighbours first")
+        return fill_from_neighbours(x, self.fill_)
+
+    @property
+    def _console(self) -> Console:
+        return Console(stderr=True, quiet=not self.verbose)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
     def _settings(self, n_rows: int) -> FitSettings:
         image = self.codec_.is_image
         precision = self.precision
@@ -189,13 +203,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         y: Labels,
         seed: int,
         *,
+        began: float,
         weights: Mapping[str, Values | None] = MappingProxyType({}),
         guesses: Labels | None = None,
         held_out: Labels | None = None,
     ) -> None:
         """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone.
 
-        `filled`: the rows with first guesses of their missing values.
+        `filled`: the rows with first guesses of their missing values. `began`: when fit did, by `time.monotonic`.
         The objective is that of parameters and labels as they are now, also where networks go on from a last fit.
         `weights`: attributes of the model that the labels decide on, `(K,)` each; None: as the model has them.
         """
@@ -219,7 +234,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     return float((scores.argmax(axis=1) == y_held).mean())
 
                 stopping = EarlyStopping(model, accuracy, patience=self.n_iter_no_change)
-            with Display(type(self).__name__, Console(stderr=True, quiet=not self.verbose)) as display:
+            with Display(type(self).__name__, self._console) as display:
                 fitted = fit_model(
                     model,
                     filled,
@@ -227,12 +242,15 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     observed=~np.isnan(x),
                     guesses=guesses,
                     settings=self._settings(len(x)),
+                    began=began,
                     seed=seed,
                     on_log=[display],
                     stopping=stopping,
                 )
         self.model_ = model.eval()
-        self.history_, self.n_iter_ = fitted.history, fitted.epochs
+        self.history_, self.n_iter_, self.n_iter_planned_ = fitted.history, fitted.epochs, fitted.planned_epochs
+        if fitted.out_of_time:
+            self._say(f"max_time: ended after {fitted.epochs} of {fitted.planned_epochs} epochs")
 
     def _take_over_networks(self, model: VAE) -> None:
         try:
@@ -318,6 +336,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "n_features_in": self.n_features_in_,
                 "feature_names_in": None if names is None else list(names),
                 "n_iter": self.n_iter_,
+                "n_iter_planned": self.n_iter_planned_,
                 "history": self.history_,
                 **self._more_to_save(),
             },
@@ -347,6 +366,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if saved["feature_names_in"] is not None:
             estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
         estimator.n_iter_, estimator.history_ = saved["n_iter"], saved["history"]
+        estimator.n_iter_planned_ = saved.get("n_iter_planned", saved["n_iter"])  # not in files from before it
         estimator._load_more(saved)
         tensors = read_tensors(folder / WEIGHTS)[0]
         estimator.fill_ = tensors.pop("fill").numpy()

@@ -1,5 +1,6 @@
 """The two classifiers: `MMCVAClassifier` for few labels, `MMVAClassifier` for many."""
 
+import time
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from mmdgm.estimators.base import GenerativeEstimator, Network, Values
 from mmdgm.estimators.codecs import Codec, as_array
 from mmdgm.estimators.fitting import Labels
 from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
-from mmdgm.estimators.neighbours import fill_from_neighbours, spread_labels
+from mmdgm.estimators.neighbours import spread_labels
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 
 
@@ -26,6 +27,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
+        began = time.monotonic()
         check_consistent_length(X, y)
         if not _num_samples(X):
             raise InputError("X is empty: it has no rows")
@@ -43,9 +45,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         if self.validation_fraction is not None:
             held_out = held_out_rows(codes, self.validation_fraction, rng)
         known = codes if held_out is None else np.where(np.isin(np.arange(len(codes)), held_out), -1, codes)
-        filled = fill_from_neighbours(x, self.fill_)
+        filled = self._fill(x)
         guesses = None if self._going_on() else self._guess(filled, known, rng)
-        self._train(x, filled, codes, seed, weights=weights, guesses=guesses, held_out=held_out)
+        self._train(x, filled, codes, seed, began=began, weights=weights, guesses=guesses, held_out=held_out)
         return self
 
     def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
@@ -135,7 +137,7 @@ class MMCVAClassifier(GenerativeClassifier):
         Passes over the rows. None: some thousand steps, at least ten passes. On a small table an epoch is one or
         two steps, so 50 epochs are few.
     max_time : float or None
-        Seconds after which training ends as it is.
+        Seconds from the beginning of `fit` after which training ends as it is.
     batch_size : int or None
         Unlabeled rows in a step; None: by the number of rows.
     learning_rate : float
@@ -158,6 +160,8 @@ class MMCVAClassifier(GenerativeClassifier):
         The objective's terms along training.
     n_iter_ : int
         Epochs done.
+    n_iter_planned_ : int
+        Epochs that there would be without early stopping and `max_time`.
     model_ : mmdgm.models.MaxMarginConditionalVAE
         The trained torch module.
     """
