@@ -237,6 +237,8 @@ def train_own(
         seconds = time.monotonic() - began
         if data.columns is not None:
             estimator.feature_names_in_ = np.array(data.columns, dtype=object)
+            assert isinstance(estimator.codec_, TableCodec)
+            estimator.codec_ = estimator.codec_.named(data.columns)
         estimator.save(folder.path)
         own = load_own(folder.path, device=device)
         assert own is not None

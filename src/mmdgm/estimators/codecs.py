@@ -3,7 +3,7 @@
 A table's row is an image of 1×1 with a channel per column. NaN is missing on both sides.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,11 @@ class TableCodec:
     @classmethod
     def learn(cls, X: Any, names: list[str]) -> "TableCodec":
         return cls(table=Table.learn(columns_of(X), names, categorical_columns(X)))
+
+    def named(self, names: list[str]) -> "TableCodec":
+        """The same with other names of its columns."""
+        columns = (replace(column, name=name) for column, name in zip(self.table.columns, names, strict=True))
+        return TableCodec(table=Table(columns=tuple(columns)))
 
     @property
     def shape(self) -> Shape:
