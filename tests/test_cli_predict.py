@@ -249,6 +249,15 @@ def test_mistakes_end_with_one_clear_line_exit_code_2_and_nothing_written(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_help_says_what_is_for_presets_and_where_the_file_goes(mmdgm):
+    for command in ("predict", "impute"):
+        code, out, _ = mmdgm(command, "--help")
+        assert code == 0
+        assert "For runs of presets:" in " ".join(out.replace("│", " ").split())
+    help_of_predict = " ".join(mmdgm("predict", "--help")[1].replace("│", " ").split())
+    assert "next to INPUT (of a folder: beside it, not in it)" in help_of_predict
+
+
 def test_images_are_preprocessed_as_in_training(predict, trained, monkeypatch):
     run = runs.load_run(trained, device="cpu")
     data = dataclasses.replace(run.config.data, preprocessing="lcn")

@@ -64,8 +64,8 @@ def predict(
     method: Annotated[
         str | None,
         typer.Option(
-            help="How missing values are imputed. mean: by their posterior mean; draw: by a sample, in about a "
-            "fifth of the time [default: mean]."
+            help="For runs of presets: how missing values are imputed. mean: by their posterior mean; draw: by a "
+            "sample, in about a fifth of the time [default: mean]."
         ),
     ] = None,
     rounds: Rounds = None,
@@ -79,7 +79,9 @@ def predict(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="The CSV file. Default: INPUT-predictions.csv; for image files predictions.csv."
+            "--out",
+            help="The CSV file. Default: INPUT-predictions.csv next to INPUT (of a folder: beside it, not in it); "
+            "for image files predictions.csv in the current folder.",
         ),
     ] = None,
     device: Device = "auto",

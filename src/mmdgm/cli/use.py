@@ -107,8 +107,8 @@ def impute(
     method: Annotated[
         str | None,
         typer.Option(
-            help="draw: the last round of the iterative inference, a sample; mean: the posterior mean, the best "
-            "guess in squared error, which takes about five times as long [default: draw]."
+            help="For runs of presets: draw: the last round of the iterative inference, a sample; mean: the "
+            "posterior mean, the best guess in squared error, in about five times the time [default: draw]."
         ),
     ] = None,
     scale: Annotated[
