@@ -534,7 +534,7 @@ def test_bench_has_help_with_an_example_and_knows_its_devices(mmdgm, ran):
     assert code == 0
     assert "mmdgm bench --quick --json" in out
     code, _, err = mmdgm("bench", "--device", "tpu")
-    assert (code, err) == (2, "mmdgm: --device tpu: use auto, cpu or cuda\n")
+    assert (code, err) == (2, "mmdgm: device tpu: use auto, cpu or cuda\n")
     assert ran == []
 
 

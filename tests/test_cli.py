@@ -133,7 +133,7 @@ TRAIN = ("train", "digits-mmcva-50", "--run-dir", "RUN")
         ((*TRAIN, "--set", "validation=1297"), "fewer than all 1297"),
         ((*TRAIN, "--seed", "1", "--seeds", "0-2"), "not both"),
         ((*TRAIN, "--seeds", "2-0"), "--seeds 2-0"),
-        ((*TRAIN, "--device", "tpu"), "--device tpu: use auto, cpu or cuda"),
+        ((*TRAIN, "--device", "tpu"), "device tpu: use auto, cpu or cuda"),
         (("train", "mnist-mmva", "--run-dir", "RUN", "--data-dir", "RUN"), "mmdgm data download mnist --data-dir"),
         (("train", "mnist-va", "--run-dir", "TRAINED", "--resume"), "a run of digits-mmcva-50, not of mnist-va"),
         (("train", "digits-mmcva-50", "--run-dir", "TRAINED"), "already holds a run"),

@@ -160,6 +160,17 @@ def test_a_folder_of_images_from_training_to_samples(answer, mmdgm, tmp_path):
     assert answer("sample", "run", "--columns", 2, "--out", "drawn")["files"] == ["drawn.png", "drawn.npz"]
 
 
+def test_images_on_another_scale_are_told_in_one_line(mmdgm, own, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = DIGITS.x_train[:60, 0].astype(np.float64)
+    for factor, lines in ((1, 0), (1 / 16, 1), (16, 1)):
+        np.savez("x.npz", x=np.where(np.arange(8) == 3, np.nan, x * factor))
+        for command in (("predict",), ("impute", "--rounds", 2)):
+            code, _, err = mmdgm(*command, own / "digits", "x.npz", "--json")
+            assert (code, len(err.splitlines())) == (0, lines)
+            assert not lines or f"X lies between 0 and {16 * factor:g}, but the images that the model" in err
+
+
 def test_a_table_from_training_to_samples(answer, tmp_path):
     cells = write_table(tmp_path / "table.csv")
     words = ("train", "--data", "table.csv", "--target", "kind", "--run-dir", "run")
@@ -242,6 +253,34 @@ def test_unlabeled_rows_are_marked_as_the_user_says(tmp_path, own):
     assert (set(counts["labeled_per_class"]), counts["unlabeled"]) == ({"nought", "unlabeled"}, 4)
 
 
+@pytest.mark.parametrize("labels", ["1.0 2.0 3.0", "1.5 a 2", "v1.2 v1.3 v2", "1e3 2e3 1e3", "2.5 1 2"])
+def test_classes_may_be_whole_numbers_or_text_with_points(tmp_path, labels):
+    cells = labels.split()
+    (tmp_path / "t.csv").write_text("a,k\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    data = own_runs.read_csv_data(tmp_path / "t.csv", "2.5" if "2.5" in cells else None, "k")
+    assert set(own_runs.check_labels(data)["labeled_per_class"]) == set(cells) - {"2.5"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "mark", "told"),
+    [
+        ("0 1 -1 -1", None, "-1"),
+        ("0 1 -1.0 2", None, "-1.0"),
+        ("0 1 nan 0", None, "nan"),
+        ("0 1 -1 -1", "-1", None),
+        ("0 1 -1 9", "9", None),
+        ("-1 1 1 -1", None, None),  # without it one class would be left
+        ("-1 a b a", None, None),
+        ("0 1 2 1", None, None),
+    ],
+)
+def test_labels_that_may_mark_unlabeled_rows_are_told(tmp_path, labels, mark, told):
+    (tmp_path / "t.csv").write_text("a,k\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(labels.split())))
+    line = f"labels include {told}, taken as a class; if it marks unlabeled rows, give --unlabeled {told}"
+    notes = own_runs.read_csv_data(tmp_path / "t.csv", mark, "k").notes
+    assert notes == ([line] if told else [])
+
+
 def test_minus_one_is_a_class_beside_another_marker(answer, tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 2))
     y = np.where(np.arange(60) % 3, np.sign(x[:, 0]), np.nan)
@@ -274,6 +313,15 @@ def test_whole_numbers_of_images_do_not_wrap_around(tmp_path):
     assert own_runs.read_npz_data(tmp_path / "x.npz", None).x.max() == 1000
 
 
+def test_a_run_that_ends_by_max_time_says_so(mmdgm, own, tmp_path):
+    words = ("--data", own / "columns.npz", "--run-dir", tmp_path / "r", "--epochs", 100_000, "--device", "cpu")
+    code, out, err = mmdgm("train", *words, "--max-time", 1, "--json")
+    assert code == 0
+    result = json.loads(out)
+    assert result["planned_epochs"] == 100_000 > result["epochs"]
+    assert f"max_time: ended after {result['epochs']} of 100000 epochs" in err
+
+
 def test_the_answer_in_words(mmdgm, own, tmp_path):
     words = ("--data", own / "columns.npz", "--run-dir", tmp_path / "r", "--epochs", 2, "--device", "cpu")
     code, out, _ = mmdgm("train", *words, "--model", "mmva", "--max-time", 5)
@@ -296,7 +344,7 @@ def test_the_answer_in_words(mmdgm, own, tmp_path):
         (("train", "--data", "OWN/digits.npz", "--model", "svm"), "--model svm: use mmcva or mmva"),
         (("train", "--data", "OWN/digits.npz", "--target", "y"), "--target is for a CSV file"),
         (("train", "--data", "OWN/digits.npz", "--size", "8x8"), "--size is for a folder of images"),
-        (("train", "--data", "OWN/digits.npz", "--device", "tpu"), "--device tpu"),
+        (("train", "--data", "OWN/digits.npz", "--device", "tpu"), "device tpu: use auto, cpu or cuda"),
         (("train", "--data", "OWN/digits.npz", "--unlabeled", "none"), "y holds numbers"),
         (("train", "--data", "absent.npz"), "absent.npz is missing"),
         (("train", "--data", "empty.txt"), "give an npz file, a folder of images or a CSV file"),
@@ -307,12 +355,18 @@ def test_the_answer_in_words(mmdgm, own, tmp_path):
         (("train", "--data", "inf.npz"), "x holds infinite values"),
         (("train", "--data", "text.npz"), "numbers are expected"),
         (("train", "--data", "nan.npz"), "give --unlabeled nan"),
+        (("train", "--data", "nan.npz", "--unlabeled", "9"), "give --unlabeled nan"),
         (("train", "--data", "real.npz"), "real.npz: Unknown label type"),
         (
             ("train", "--data", "OWN/table.csv"),
             "give --target, the column with the labels; there are width, colour",
         ),
         (("train", "--data", "OWN/table.csv", "--target", "sort"), "--target sort: is no column"),
+        (
+            ("train", "--data", "real.csv", "--target", "k"),
+            "real.csv: column k holds numbers with fractions, such as 13.5, which are no classes; "
+            "give a column of classes by --target, or write the classes as words",
+        ),
         (("train", "--data", "hollow.csv", "--target", "k"), "column b has no value in any row"),
         (("train", "--data", "row.csv", "--target", "k"), "line 3 has no value beside k"),
         (("train", "--data", "only.csv", "--target", "k"), "has no column beside k"),
@@ -361,6 +415,7 @@ def test_mistakes_end_with_one_clear_line_exit_code_2_and_nothing_written(
     np.savez("text.npz", x=x.astype(str), y=[0, 1])
     np.savez("nan.npz", x=x, y=[0, np.nan])
     np.savez("real.npz", x=x, y=[0.5, 1.25])
+    Path("real.csv").write_text("a,k\n1,12\n2,13.5\n3,\n4,1e2\n")
     Path("hollow.csv").write_text("a,b,k\n1,,x\n2,,y\n")
     Path("row.csv").write_text("a,b,k\n1,2,x\n,,y\n")
     Path("only.csv").write_text("k\nx\ny\n")

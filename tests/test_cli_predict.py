@@ -223,7 +223,7 @@ def test_help_has_an_example(mmdgm):
         (("TRAINED", "x.npz", "--out", "other.png"), "give a file name that ends in .csv"),
         (("TRAINED", "x.npz", "--out", "folder.csv"), "give a file name that ends in .csv"),
         (("TRAINED", "x.npz", "--out", "x.npz/y.csv"), "cannot be written"),
-        (("TRAINED", "x.npz", "--device", "tpu"), "--device tpu: use auto, cpu or cuda"),
+        (("TRAINED", "x.npz", "--device", "tpu"), "device tpu: use auto, cpu or cuda"),
     ],
 )
 def test_mistakes_end_with_one_clear_line_exit_code_2_and_nothing_written(
@@ -247,6 +247,15 @@ def test_mistakes_end_with_one_clear_line_exit_code_2_and_nothing_written(
     assert "Traceback" not in err
     assert len([line for line in err.splitlines() if not line.endswith("; skipped")]) == 1
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_help_says_what_is_for_presets_and_where_the_file_goes(mmdgm):
+    for command in ("predict", "impute"):
+        code, out, _ = mmdgm(command, "--help")
+        assert code == 0
+        assert "For runs of presets:" in " ".join(out.replace("│", " ").split())
+    help_of_predict = " ".join(mmdgm("predict", "--help")[1].replace("│", " ").split())
+    assert "next to INPUT (of a folder: beside it, not in it)" in help_of_predict
 
 
 def test_images_are_preprocessed_as_in_training(predict, trained, monkeypatch):

@@ -1,6 +1,8 @@
 """Estimators on tables and images: what goes in comes back, what cannot work is refused with one line."""
 
 import pickle
+import time
+import warnings
 
 import numpy as np
 import pandas
@@ -18,6 +20,7 @@ from sklearn.svm import SVC
 
 from mmdgm import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.errors import InputError
+from mmdgm.estimators import base, neighbours
 
 QUICK = {"hidden": (32,), "max_epochs": 20, "random_state": 0, "device": "cpu"}
 
@@ -146,7 +149,12 @@ def test_folds_of_minus_one_and_one_hold_both():
     ("change", "line"),
     [
         (lambda X, y: (X, np.full(len(y), -1)), "no row is labeled"),
-        (lambda X, y: (X, np.where(y == 0, 0, -1)), "y has one class"),
+        (lambda X, y: (X, np.where(y == 0, 0, -1)), "y has one class, 0;"),
+        (lambda X, y: (X, np.full(len(y), "red")), "y has one class, 'red';"),
+        (lambda X, y: (X, np.zeros(10)), r"inconsistent numbers of samples: \[178, 10\]"),
+        (lambda X, y: (X.tolist(), [-1]), r"inconsistent numbers of samples: \[178, 1\]"),
+        (lambda X, y: (X[:0], y[:0]), "X is empty: it has no rows"),
+        (lambda X, y: ([], []), "X is empty: it has no rows"),
         (lambda X, y: (np.where(np.arange(13) == 4, np.nan, X), y), "column 4 has no observed value"),
         (
             lambda X, y: (np.where(np.arange(len(X))[:, None] == 6, np.nan, X), y),
@@ -192,6 +200,41 @@ def test_strings_are_categories():
     assert set(filled[:, 2]) == {"a", "b"}
     assert (filled[:, 2] == np.array(["a", "b"], object)[y]).mean() > 0.9
     assert model.score(X, y) > 0.9
+
+
+def kinds(model):
+    return [column.kind for column in model.codec_.table.columns]
+
+
+def test_numbers_beside_text_in_lists_stay_numbers(wine):
+    _, y, with_holes, _ = wine
+    rows = np.column_stack([with_holes.astype(object), np.array(["red", "white", "rosé"], object)[y]])
+    model, same = (MMCVAClassifier(**QUICK).fit(form, y) for form in (rows, rows.tolist()))
+    assert kinds(same) == ["number"] * 13 + ["category"]
+    np.testing.assert_array_equal(same.decision_function(rows.tolist()), model.decision_function(rows))
+    np.testing.assert_array_equal(same.impute(rows.tolist(), n_iter=3), model.impute(rows, n_iter=3))
+    assert same.score(rows.tolist(), y) == model.score(rows, y)
+
+
+@pytest.mark.parametrize("form", [lambda X: X, np.ndarray.tolist, lambda X: np.char.encode(X, "utf-8")])
+def test_columns_of_numbers_in_arrays_of_text_are_numbers(wine, form):
+    _, y, with_holes, _ = wine
+    text = np.where(np.isnan(with_holes), "", with_holes.astype(str))
+    model, same = MMVAClassifier(**QUICK).fit(with_holes, y), MMVAClassifier(**QUICK).fit(form(text), y)
+    np.testing.assert_array_equal(same.decision_function(form(text)), model.decision_function(with_holes))
+    np.testing.assert_array_equal(same.impute(form(text), n_iter=3), model.impute(with_holes, n_iter=3))
+    mixed = np.column_stack([text[:, :2], np.where(y == 0, "", np.where(y == 1, "1", "rosé"))])
+    model = MMVAClassifier(**QUICK).fit(form(mixed), y)
+    assert kinds(model) == ["number", "number", "category"]
+    assert model.codec_.table.columns[2].values == ("1", "rosé")
+    known = model.codec_.encode(model._validate_X(form(mixed[y == 1]), reset=False))
+    np.testing.assert_array_equal(known[:, 2:, 0, 0], [[1, 0]] * (y == 1).sum())  # a batch of "1" alone
+    assert set(model.impute(form(mixed), n_iter=3)[:, 2]) == {"1", "rosé"}
+    mixed[0, 0] = "much"
+    with pytest.raises(InputError, match="column 0 is one of numbers, but holds something else"):
+        model.predict(form(mixed))
+    with pytest.raises(ValueError, match="3 features"):
+        model.predict(form(mixed[:, :2]))
 
 
 @pytest.mark.parametrize("infinite", [np.inf, -np.inf])
@@ -328,6 +371,61 @@ def test_images_of_any_size_and_type(on_images):
     assert model.transform(colour).shape == (20, 3)
 
 
+def scales(model, X):
+    """What a model warns of when it classifies images."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.predict(X)
+    return [str(warning.message) for warning in caught if "another scale" in str(warning.message)]
+
+
+@pytest.mark.parametrize(
+    ("change", "between"),
+    [
+        (lambda X: X / 16, "0 and 1"),
+        (lambda X: X / 16 * 255, "0 and 255"),
+        (lambda X: X / 8 - 1 - 32, "-33 and -31"),
+        (lambda X: holes(X / 16), "0 and 1"),
+        (lambda X: holes(X[:1] * 16), "0 and 224"),
+    ],
+)
+def test_images_on_another_scale_are_told(on_images, change, between, tmp_path):
+    X = change(load_digits().images[:40])
+    line = f"X lies between {between}, but the images that the model was fitted on between 0 and 16"
+    (said,) = scales(on_images, X)
+    assert said.startswith(line)
+    on_images.save(tmp_path)
+    assert scales(MMCVAClassifier.load(tmp_path), X) == [said]
+    with pytest.warns(UserWarning, match=line):
+        on_images.impute(X, n_iter=1)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        load_digits().images[400:],
+        load_digits().images[400:401],
+        load_digits().images[400:410] / 2,
+        load_digits().images[400:410] * 1.5,
+        load_digits().images[400:401] / 100,  # a single dark one
+        np.zeros((9, 8, 8)),
+        np.full((9, 8, 8), np.nan),
+        np.where(np.arange(64).reshape(8, 8) == 9, 1000.0, load_digits().images[400:440])
+        * (np.arange(40) % 8 == 0)[:, None, None],  # few with wild pixels
+    ],
+)
+def test_images_like_those_of_training_are_not(on_images, X):
+    assert scales(on_images, X) == []
+
+
+def test_training_images_that_fill_little_of_their_type_are_met_as_they_are():
+    rng = np.random.default_rng(0)
+    for dark in (rng.integers(0, 2, (40, 8, 8), np.uint8), rng.random((40, 8, 8)) / 50):
+        model = MMVAClassifier(max_epochs=1, random_state=0, z=3, device="cpu").fit(dark, np.arange(40) % 2)
+        assert scales(model, dark[:10]) == []
+        assert len(scales(model, dark * 100)) == 1
+
+
 def test_in_pipelines_and_searches_with_unlabeled_rows(wine):
     _, _, X, y = wine
     splitter = KeepUnlabeled(3)
@@ -383,6 +481,53 @@ def test_time_runs_out_within_an_interval(wine):
     assert len(model.history_) == 1
     assert model.n_iter_ < 450
     assert 0 < model.history_[0]["epoch"] < 450
+
+
+@pytest.mark.parametrize("kind", [MMCVAClassifier, MaxMarginImputer])
+def test_the_clock_runs_from_the_beginning_of_fit(wine, monkeypatch, kind, capsys):
+    _, _, X, y = wine
+
+    def fill_slowly(x, fill):
+        time.sleep(0.6)
+        return np.where(np.isnan(x), fill, x)
+
+    monkeypatch.setattr(base, "fill_from_neighbours", fill_slowly)
+    model = kind(max_epochs=500, max_time=0.5, random_state=0, device="cpu", verbose=1)
+    model.fit(X, y if kind is MMCVAClassifier else None)
+    model = getattr(model, "estimator_", model)
+    assert model.n_iter_planned_ == 500
+    assert model.n_iter_ <= 25  # steps before the clock is read first
+    assert f"max_time: ended after {model.n_iter_} of 500 epochs\n" in capsys.readouterr().err
+
+
+def test_only_an_end_by_max_time_is_told(wine, capsys, tmp_path):
+    _, _, X, y = wine
+    model = MMVAClassifier(**QUICK, max_time=1e9, verbose=1).fit(X, y)
+    assert (model.n_iter_, model.n_iter_planned_) == (20, 20)
+    model.save(tmp_path)
+    assert MMVAClassifier.load(tmp_path).n_iter_planned_ == 20
+    MMVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1, verbose=1).fit(
+        X, y
+    )
+    assert "max_time" not in capsys.readouterr().err
+    model = MMVAClassifier(**{**QUICK, "max_epochs": 9000}, max_time=0.01).fit(X, y)
+    assert model.n_iter_ < model.n_iter_planned_ == 9000
+    assert capsys.readouterr().err == ""
+
+
+def test_a_long_filling_from_neighbours_is_told_before(wine, monkeypatch, capsys):
+    X, _, with_holes, y = wine
+    told = f"filling {np.isnan(with_holes).sum():,} missing values from neighbours first"
+    for long, rows, verbose, expected in (
+        (0, with_holes, 1, 1),
+        (0, with_holes, 0, 0),
+        (0, X, 1, 0),
+        (1e9, X, 1, 0),
+    ):
+        monkeypatch.setattr(neighbours, "LONG", long)
+        for model in (MMVAClassifier(**QUICK), MaxMarginImputer(max_epochs=1, device="cpu")):
+            model.set_params(verbose=verbose).fit(rows, y)
+            assert capsys.readouterr().err.count(told) == expected
 
 
 def test_a_warm_start_goes_on_from_the_last_weights(wine):
@@ -477,6 +622,13 @@ def test_parameters_that_mean_nothing(wine, changes, line):
         MMCVAClassifier(**{**QUICK, **changes}).fit(wine[2], wine[3])
 
 
+def test_a_device_that_is_not_there_is_refused_in_words_for_python(wine, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device, line in (("cuda", "torch sees no GPU here; use cpu"), ("tpu", "use auto, cpu or cuda")):
+        with pytest.raises(InputError, match=f"^device {device}: {line}$"):
+            MMCVAClassifier(**{**QUICK, "device": device}).fit(wine[2], wine[3])
+
+
 def test_odd_markers_and_weights_are_saved(wine, tmp_path):
     _, _, X, few = wine
     y = np.where(few < 0, np.nan, few)
@@ -493,7 +645,49 @@ def test_text_markers_among_objects_and_mixed_labels(wine):
     y = np.array(["-1" if code < 0 else "abc"[code] for code in few], object)
     assert MMCVAClassifier(**QUICK).fit(X, y).classes_.tolist() == ["a", "b", "c"]
     with pytest.raises(InputError, match="several types"):
-        MMCVAClassifier(**QUICK).fit(X, [None if code < 0 else int(code) for code in few])
+        MMCVAClassifier(**QUICK).fit(X, np.array([str(code) if code else 0 for code in few], object))
+
+
+def missing_labels(few):
+    """The same labels with every missing value that there is in their place."""
+    names = np.array(["a", "b", "c"], object)[few]
+    return {
+        "float": np.where(few < 0, np.nan, few),
+        "float32": np.where(few < 0, np.nan, few).astype(np.float32),
+        "object": np.where(few < 0, np.nan, names),
+        "Int64": pandas.Series(few, dtype="Int64").mask(few < 0),
+        "string": pandas.Series(names, dtype="string").mask(few < 0),
+        "category": pandas.Series(names, dtype="category").mask(few < 0),
+        "NA among objects": pandas.Series(np.where(few < 0, pandas.NA, names), dtype=object),
+    }
+
+
+@pytest.mark.parametrize("kind", missing_labels(np.zeros(3, int)))
+def test_missing_labels_lead_to_the_marker_and_work_with_it(wine, tmp_path, kind):
+    _, _, X, few = wine
+    y = missing_labels(few)[kind]
+    for refuse in (MMCVAClassifier(**QUICK), MaxMarginImputer(), MMVAClassifier(**QUICK, unlabeled=None)):
+        with pytest.raises(InputError, match=r"y holds NaN; .* give unlabeled=np\.nan"):
+            refuse.fit(X, y)
+    for marker in (np.nan, np.float32("nan"), pandas.NA):
+        model = MMCVAClassifier(**{**QUICK, "max_epochs": 2}, unlabeled=marker).fit(X, y)
+        assert len(model.classes_) == 3
+        labeled = few >= 0
+        assert model.score(X, y) == (model.predict(X[labeled]) == np.asarray(y)[labeled]).mean()
+        model.save(tmp_path)
+        assert np.isnan(MMCVAClassifier.load(tmp_path).unlabeled)
+    for train, test in KeepUnlabeled(3, unlabeled=np.float32("nan")).split(X, y):
+        assert (few[test] >= 0).all()
+        assert (few < 0).sum() == (few[train] < 0).sum()
+
+
+def test_none_among_labels_is_to_be_replaced_by_the_marker(wine):
+    _, _, X, few = wine
+    for labels in (np.arange(3), np.array(["a", "b", "c"])):
+        y = [None if code < 0 else labels[code] for code in few]
+        for refuse in (MMCVAClassifier(**QUICK), MaxMarginImputer()):
+            with pytest.raises(InputError, match=r"y holds None; .* what marks the unlabeled rows, unlabeled=-1"):
+                refuse.fit(X, y)
 
 
 def test_epochs_are_as_many_as_asked_for(wine):

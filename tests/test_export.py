@@ -184,3 +184,44 @@ def test_a_run_of_own_data_is_exported_too(mmdgm, tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "run" / "classifier.onnx")
     scores = session.run(None, {"x": model.codec_.encode(X)})[0]
     np.testing.assert_allclose(scores[:, 1] - scores[:, 0], model.decision_function(X), atol=1e-4)
+
+
+def seen(column, cells):
+    """A CSV file's column as the network sees it, by nothing but what the file's metadata say."""
+    if column["kind"] == "category":
+        return [[float(cell == value) for cell in cells] for value in column["values"]]
+    numbers = np.array(cells, float)
+    if column["kind"] == "binary":
+        low, high = column["values"]
+        return [(numbers - low) / (high - low)]
+    scaled = (numbers - column["centre"]) / column["scale"]
+    with np.errstate(invalid="ignore"):
+        return [np.where(abs(scaled) > 3, np.sign(scaled) * (3 + np.log(abs(scaled) - 2)), scaled)]
+
+
+def test_the_file_of_a_table_says_how_its_columns_become_the_input(mmdgm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    numbers = np.where(np.arange(60) == 7, 40.0, rng.normal(size=60))  # one far off
+    rows = [
+        (f"{numbers[i]:.3f}", rng.choice(["red", "blue", "grün"]), str(rng.choice([2, 5])), i % 2)
+        for i in range(60)
+    ]
+    lines = ["größe,colour,doors,kind", *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")
+    for words in (
+        ("train", "--data", "t.csv", "--target", "kind", "--run-dir", "run", "--epochs", 2, "--device", "cpu"),
+        ("predict", "run", "t.csv"),
+        ("export", "run", "--onnx"),
+    ):
+        code, _, err = mmdgm(*words)
+        assert code == 0, err
+    columns = json.loads(properties("run/classifier.onnx")["codec"])["columns"]
+    assert [column["name"] for column in columns] == ["größe", "colour", "doors"]
+    assert columns == json.loads((tmp_path / "run" / "config.json").read_text())["codec"]["columns"]
+    assert columns[1]["values"] == ["blue", "grün", "red"]
+    parts = [part for i, column in enumerate(columns) for part in seen(column, [row[i] for row in rows])]
+    x = np.stack(parts, axis=1).astype(np.float32)[:, :, None, None]
+    predicted = np.genfromtxt("t-predictions.csv", delimiter=",", skip_header=1)[:, 3:]
+    scores = score("run/classifier.onnx", x)
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], predicted[:, 1] - predicted[:, 0], atol=1e-4)

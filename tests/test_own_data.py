@@ -155,7 +155,10 @@ def test_an_npy_file_is_refused_with_the_way_to_make_an_npz_file(tmp_path):
 
 
 def test_pickled_objects_are_not_loaded(write):
-    assert "cannot be read as an npz file" in refusal(write(x=np.array([[None] * 6], object)))
+    path = write(x=np.array([[None] * 6], object))
+    assert refusal(path) == "x is an array of objects; save it as x.astype(float)"
+    path = write(x=VALUES, y=np.array(["a", "b"], object))
+    assert refusal(path) == "y is an array of objects; save it as y.astype(str)"
 
 
 def test_saved_arrays_are_read_again(tmp_path):

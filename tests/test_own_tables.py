@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mmdgm.errors import InputError
-from mmdgm.own_tables import cell_text, csv_bytes, filled_rows, holds_numbers, number, oddities, read_sheet, values
+from mmdgm.own_tables import cell_text, csv_bytes, filled_rows, oddities, read_sheet, values
+from mmdgm.tables import holds_numbers, number
 
 
 @pytest.fixture(name="sheet")

@@ -21,13 +21,13 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def pick_device(name: str) -> torch.device:
-    """A device by the name that the command line takes."""
+    """A device by the name that users give it."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cpu", "cuda"):
-        raise InputError(f"--device {name}: use auto, cpu or cuda")
+        raise InputError(f"device {name}: use auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: torch sees no GPU here; use --device cpu")
+        raise InputError("device cuda: torch sees no GPU here; use cpu")
     return torch.device(name)
 
 

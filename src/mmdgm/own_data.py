@@ -79,13 +79,23 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
         if path.is_file() and not zipfile.is_zipfile(path):
             raise InputError(f"{path}: is no npz file; make one with numpy.savez(path, x=...)")
         with np.load(path, allow_pickle=False) as archive:
-            return {name: np.asarray(archive[name]) for name in archive}
+            return {name: _array(path, archive, name) for name in archive}
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: cannot be read as an npz file ({error})") from None
+
+
+def _array(path: Path, archive: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(archive[name])
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        kind = "float" if name == "x" else "str"
+        raise InputError(f"{path}: {name} is an array of objects; save it as {name}.astype({kind})") from None
 
 
 def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -3,6 +3,7 @@
 config.json and model.safetensors are what the estimator's `save` writes, result.json tells of data and training.
 """
 
+import math
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from mmdgm.own_data import read_npz, read_only_array
 from mmdgm.own_images import read_class_folders
 from mmdgm.persistence import claimed, read_json, write_json
 from mmdgm.runs import RunFolder
+from mmdgm.tables import holds_numbers
 
 MODELS = {"mmcva": MMCVAClassifier, "mmva": MMVAClassifier}
 Estimator = MMCVAClassifier | MMVAClassifier
@@ -68,12 +70,12 @@ def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[st
     """What marks unlabeled rows, as a value of y's kind, and what there is to say of it."""
     if y.dtype.kind == "U":
         return "-1" if mark is None else mark, []
-    if mark is None and y.dtype.kind == "f" and np.isnan(y).any():
-        raise InputError(f"{path}: y holds NaN; if it marks the unlabeled rows, give --unlabeled nan")
     try:
         value = float("-1" if mark is None else mark)
     except ValueError:
         raise InputError(f"--unlabeled {mark}: y holds numbers, so give a number, or nan") from None
+    if y.dtype.kind == "f" and np.isnan(y).any() and not math.isnan(value):
+        raise InputError(f"{path}: y holds NaN; if it marks the unlabeled rows, give --unlabeled nan")
     if minus_one_is_a_class(y, value):
         return None, ["the labels are -1 and 1: both are taken as classes, and all rows as labeled"]
     return int(value) if value.is_integer() else value, []
@@ -104,7 +106,8 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> OwnData:
         raise InputError(f"{path}: has no column beside {target}")
     marks = ("", (mark or "").strip())
     y = np.array(["" if cell.strip() in marks else cell for cell in sheet.column(target)])
-    numeric = [own_tables.holds_numbers(sheet.column(name)) for name in names]
+    _refuse_fractions(path, target, [cell for cell in y.tolist() if cell])
+    numeric = [holds_numbers(sheet.column(name)) for name in names]
     x = own_tables.values(sheet, names, numeric)
     missing = missing_entries(x)
     if missing.all(axis=0).any():
@@ -114,7 +117,30 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> OwnData:
         line = sheet.lines[int(missing.all(axis=1).argmax())]
         raise InputError(f"{path}: line {line} has no value beside {target}; leave it out")
     notes = own_tables.oddities(sheet, names, numeric)
+    if mark is None:
+        notes += _likely_marks(set(y.tolist()) - {""})
     return OwnData(path=path, kind="csv", x=x, y=y, unlabeled="", columns=names, target=target, notes=notes)
+
+
+def _refuse_fractions(path: Path, target: str, labels: list[str]) -> None:
+    """Labels that are all numbers must be whole, as scikit-learn demands it of a classifier's y."""
+    if not holds_numbers(labels):
+        return
+    if fractions := [cell for cell in labels if float(cell) % 1 > 0]:
+        raise InputError(
+            f"{path}: column {target} holds numbers with fractions, such as {fractions[0]}, which are no classes; "
+            f"give a column of classes by --target, or write the classes as words"
+        )
+
+
+def _likely_marks(labels: set[str]) -> list[str]:
+    """A line on −1 or NaN among labels that are numbers, where two classes are left without it."""
+    if not holds_numbers(labels) or len(labels) < 3:
+        return []
+    marks = [cell for cell in sorted(labels) if float(cell) == -1 or math.isnan(float(cell))]
+    return [
+        f"labels include {m}, taken as a class; if it marks unlabeled rows, give --unlabeled {m}" for m in marks
+    ]
 
 
 def read_x(path: Path) -> NDArray[Any]:
@@ -211,6 +237,8 @@ def train_own(
         seconds = time.monotonic() - began
         if data.columns is not None:
             estimator.feature_names_in_ = np.array(data.columns, dtype=object)
+            assert isinstance(estimator.codec_, TableCodec)
+            estimator.codec_ = estimator.codec_.named(data.columns)
         estimator.save(folder.path)
         own = load_own(folder.path, device=device)
         assert own is not None
@@ -222,6 +250,7 @@ def train_own(
             "status": "done",
             "training_accuracy_on_labeled_rows": accuracy,
             "epochs": estimator.n_iter_,
+            "planned_epochs": estimator.n_iter_planned_,
             "seconds": round(seconds, 2),
         }
         write_json(folder.result, result)
@@ -268,9 +297,7 @@ class OwnRun:
     def numeric(self) -> list[bool]:
         """Which of a table's columns hold numbers."""
         codec = self.estimator.codec_
-        return (
-            [column.kind != "category" for column in codec.table.columns] if isinstance(codec, TableCodec) else []
-        )
+        return codec.numeric if isinstance(codec, TableCodec) else []
 
     def scores(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """A score for each class `(rows, K)`; of two classes, plus and minus half of the lead."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmdgm.errors import InputError
+from mmdgm.tables import is_empty, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,26 +69,6 @@ def _check(sheet: Sheet) -> None:
     for row, line in zip(sheet.rows, sheet.lines, strict=True):
         if len(row) != len(header):
             raise InputError(f"{path}: line {line} has {len(row)} cells, the header {len(header)}")
-
-
-def is_empty(cell: str) -> bool:
-    """Whether a cell holds no value."""
-    return not cell.strip()
-
-
-def number(cell: str) -> float | None:
-    """A cell's number, NaN where it is empty; None where it holds something else."""
-    if is_empty(cell):
-        return math.nan
-    try:
-        return None if "_" in cell else float(cell)  # Python would take 1_000
-    except ValueError:
-        return None
-
-
-def holds_numbers(cells: list[str]) -> bool:
-    """Whether all cells that are not empty are numbers."""
-    return all(number(cell) is not None for cell in cells)
 
 
 def values(sheet: Sheet, names: list[str], numeric: list[bool]) -> NDArray[Any]:

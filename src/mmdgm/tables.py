@@ -6,7 +6,8 @@ deviation: a pixel that is almost always dark shall not weigh as much as the oth
 0 or 1, one of categories one such column for each of them. Missing values are NaN on both sides.
 """
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -120,6 +121,26 @@ def share_scale(columns: list[Column]) -> list[Column]:
         spread = columns[i].scale / scale
         shared[i] = replace(columns[i], scale=scale, spread=spread, low=float(low), high=float(high))
     return shared
+
+
+def is_empty(cell: str) -> bool:
+    """Whether a cell of text holds no value."""
+    return not cell.strip()
+
+
+def number(cell: str) -> float | None:
+    """A cell's number, NaN where it is empty; None where it holds something else."""
+    if is_empty(cell):
+        return math.nan
+    try:
+        return None if "_" in cell else float(cell)  # Python would take 1_000
+    except ValueError:
+        return None
+
+
+def holds_numbers(cells: Iterable[str]) -> bool:
+    """Whether all cells that are not empty are numbers."""
+    return all(number(cell) is not None for cell in cells)
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:

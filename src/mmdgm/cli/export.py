@@ -10,8 +10,15 @@ from torch import nn
 from mmdgm import own_runs, runs
 from mmdgm.cli.common import Json, Run, out, report_files
 from mmdgm.errors import InputError
+from mmdgm.estimators.codecs import ImageCodec, TableCodec
 from mmdgm.export import OPSET, export_onnx, metadata_of
 from mmdgm.networks import Shape
+
+INPUTS = {
+    TableCodec: "the codec's columns in their order. number: v = (x - centre) / scale, beyond 3 and -3 "
+    "sign(v) * (3 + log(|v| - 2)); binary: 0 or 1, and category: one 0 or 1 for each, in the order of values",
+    ImageCodec: "(x - low) / (high - low), low and high by the codec",
+}
 
 
 def export(
@@ -25,7 +32,9 @@ def export(
     """Write a run's classifier as a file that other programs can run, and check its scores.
 
     Input x, float32 (rows, channels, height, width), as the network sees it: values divided by the scale that
-    stands in the file's metadata, with the class names. Output scores, (rows, classes).
+    stands in the file's metadata, with the class names. Output scores, (rows, classes). A run of own data has its
+    codec there instead; of a table, a column of categories becomes one value for each of them, 1 for the row's own
+    and 0 for the others, in the order of the column's `values`.
 
     Example: `mmdgm export runs/demo/seed-0 --onnx --out digits.onnx`
     """
@@ -54,6 +63,6 @@ def _of_own_data(run: own_runs.OwnRun) -> tuple[nn.Module, Shape, dict[str, str]
         "estimator": type(estimator).__name__,
         "class_names": json.dumps([str(label) for label in estimator.classes_]),
         "codec": json.dumps(estimator.codec_.to_json()),
-        "input": "values as the codec says: columns centred and scaled, images between low and high as 0 to 1",
+        "input": INPUTS[type(estimator.codec_)],
     }
     return estimator.model_, estimator.codec_.shape, metadata

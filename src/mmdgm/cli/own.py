@@ -1,7 +1,9 @@
 """Own data on the command line: what `train --data` does, and how a run of it reads its input."""
 
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,15 @@ def read_image_rows(codec: ImageCodec, inputs: list[Path]) -> OwnRows:
     x = images.unit.transpose(0, 2, 3, 1).reshape(-1, *codec.size) * (codec.high - codec.low) + codec.low
     names = [path.name if folder else str(path) for path in images.paths]
     return OwnRows(names=names, x=x, skipped=len(images.broken))
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Tell what estimators warn of without Python's trimmings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: say([str(message)])
+        yield
 
 
 def say(lines: list[str]) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 from mmdgm import runs
 from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files
 from mmdgm.cli.filling import Rounds, way_to_impute
-from mmdgm.cli.own import read_own_rows, refuse
+from mmdgm.cli.own import read_own_rows, refuse, warnings_as_lines
 from mmdgm.corruption import Mask
 from mmdgm.errors import InputError
 from mmdgm.evaluation import predict_scores
@@ -64,8 +64,8 @@ def predict(
     method: Annotated[
         str | None,
         typer.Option(
-            help="How missing values are imputed. mean: by their posterior mean; draw: by a sample, in about a "
-            "fifth of the time [default: mean]."
+            help="For runs of presets: how missing values are imputed. mean: by their posterior mean; draw: by a "
+            "sample, in about a fifth of the time [default: mean]."
         ),
     ] = None,
     rounds: Rounds = None,
@@ -79,7 +79,9 @@ def predict(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="The CSV file. Default: INPUT-predictions.csv; for image files predictions.csv."
+            "--out",
+            help="The CSV file. Default: INPUT-predictions.csv next to INPUT (of a folder: beside it, not in it); "
+            "for image files predictions.csv in the current folder.",
         ),
     ] = None,
     device: Device = "auto",
@@ -148,9 +150,11 @@ def classify(trained: runs.TrainedRun, rows: Rows, fill: Fill) -> Classified:
 def classify_own(own: OwnRun, inputs: list[Path]) -> Classified:
     """An estimator on what it was trained on."""
     rows = read_own_rows(own, inputs)
+    with warnings_as_lines():
+        scores = own.scores(rows.x)
     return Classified(
         names=rows.names,
-        scores=own.scores(rows.x),
+        scores=scores,
         missing=rows.missing.reshape(len(rows.x), -1).sum(1),
         class_names=own.classes,
         score_names=[f"score_{name}" for name in own.classes],

@@ -21,7 +21,7 @@ from mmdgm.cli.common import (
     report_files,
 )
 from mmdgm.cli.filling import Rounds, way_to_impute
-from mmdgm.cli.own import read_own_rows, refuse
+from mmdgm.cli.own import read_own_rows, refuse, warnings_as_lines
 from mmdgm.errors import InputError
 from mmdgm.imputation import impute as impute_values
 from mmdgm.own_data import read_values, save_arrays
@@ -107,8 +107,8 @@ def impute(
     method: Annotated[
         str | None,
         typer.Option(
-            help="draw: the last round of the iterative inference, a sample; mean: the posterior mean, the best "
-            "guess in squared error, which takes about five times as long [default: draw]."
+            help="For runs of presets: draw: the last round of the iterative inference, a sample; mean: the "
+            "posterior mean, the best guess in squared error, in about five times the time [default: draw]."
         ),
     ] = None,
     scale: Annotated[
@@ -182,7 +182,8 @@ def impute_own(own: OwnRun, data: Path, *, rounds: int, to: Path | None, as_json
     missing = rows.missing
     if not missing.any():
         err.print(f"{data}: nothing is missing", markup=False, highlight=False, soft_wrap=True)
-    filled = own.estimator.impute(rows.x, n_iter=rounds)
+    with warnings_as_lines():
+        filled = own.estimator.impute(rows.x, n_iter=rounds)
     files = [npz]
     if rows.sheet is not None and own.columns is not None:
         write_whole(npz, csv_bytes(rows.sheet.header, filled_rows(rows.sheet, own.columns, filled, missing)))

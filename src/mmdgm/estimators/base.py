@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ from mmdgm.estimators.codecs import (
     Codec,
     ImageCodec,
     TableCodec,
+    as_array,
     codec_from_json,
     first_row_without_values,
     has_categories,
@@ -35,6 +37,8 @@ from mmdgm.estimators.codecs import (
     restore,
 )
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
+from mmdgm.estimators.labels import is_nan
+from mmdgm.estimators.neighbours import fill_from_neighbours, takes_long
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.keyed import impute_rows, in_chunks, row_noise
 from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
@@ -83,14 +87,13 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
         """X as an array of numbers, or, where columns hold categories, as it came."""
-        if not hasattr(X, "iloc") and not hasattr(X, "toarray"):
-            X = np.asarray(X)
+        X = as_array(X, None if reset else self.codec_)
         if not reset and self.codec_.is_image != (len(X.shape) > 2):
             raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.codec_.fitted_on}")
         if has_categories(X):
             X = X if hasattr(X, "iloc") else X.astype(object)
             if not len(X):
-                raise InputError("X has no rows")
+                raise InputError("X is empty: it has no rows")
             _check_feature_names(self, X, reset=reset)
             _check_n_features(self, X, reset=reset)
             return X
@@ -111,7 +114,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _encode(self, X: Any) -> Values:
         """A fitted estimator's view of rows."""
         check_is_fitted(self)
-        return self.codec_.encode(self._validate_X(X, reset=False))
+        return self._seen(self._validate_X(X, reset=False))
+
+    def _seen(self, X: Any) -> Values:
+        """Validated rows as networks see them."""
+        x = self.codec_.encode(X)
+        if isinstance(self.codec_, ImageCodec) and (line := self.codec_.other_scale(X)) is not None:
+            warnings.warn(line, UserWarning, stacklevel=4)
+        return x
 
     def _filled(self, X: Any) -> Values:
         """The same with missing values imputed."""
@@ -146,7 +156,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self._going_on():
             self.codec_ = self._learn_codec(X)
-        x = self.codec_.encode(X)
+        x = self._seen(X)
         if (row := first_row_without_values(x)) is not None:
             raise InputError(f"row {row} of X has no observed value; leave it out")
         if not self._going_on():
@@ -154,6 +164,19 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             counts = np.maximum(observed.sum(axis=0), 1)
             self.fill_ = (np.where(observed, x, 0).sum(axis=0) / counts).astype(np.float32)
         return x, seed
+
+    def _fill(self, x: Values) -> Values:
+        """First guesses of missing values."""
+        if takes_long(x):
+            self._say(f"filling {int(np.isnan(x).sum()):,} missing values from neighbours first")
+        return fill_from_neighbours(x, self.fill_)
+
+    @property
+    def _console(self) -> Console:
+        return Console(stderr=True, quiet=not self.verbose)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _settings(self, n_rows: int) -> FitSettings:
         image = self.codec_.is_image
@@ -180,13 +203,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         y: Labels,
         seed: int,
         *,
+        began: float,
         weights: Mapping[str, Values | None] = MappingProxyType({}),
         guesses: Labels | None = None,
         held_out: Labels | None = None,
     ) -> None:
         """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone.
 
-        `filled`: the rows with first guesses of their missing values.
+        `filled`: the rows with first guesses of their missing values. `began`: when fit did, by `time.monotonic`.
         The objective is that of parameters and labels as they are now, also where networks go on from a last fit.
         `weights`: attributes of the model that the labels decide on, `(K,)` each; None: as the model has them.
         """
@@ -210,7 +234,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     return float((scores.argmax(axis=1) == y_held).mean())
 
                 stopping = EarlyStopping(model, accuracy, patience=self.n_iter_no_change)
-            with Display(type(self).__name__, Console(stderr=True, quiet=not self.verbose)) as display:
+            with Display(type(self).__name__, self._console) as display:
                 fitted = fit_model(
                     model,
                     filled,
@@ -218,12 +242,15 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     observed=~np.isnan(x),
                     guesses=guesses,
                     settings=self._settings(len(x)),
+                    began=began,
                     seed=seed,
                     on_log=[display],
                     stopping=stopping,
                 )
         self.model_ = model.eval()
-        self.history_, self.n_iter_ = fitted.history, fitted.epochs
+        self.history_, self.n_iter_, self.n_iter_planned_ = fitted.history, fitted.epochs, fitted.planned_epochs
+        if fitted.out_of_time:
+            self._say(f"max_time: ended after {fitted.epochs} of {fitted.planned_epochs} epochs")
 
     def _take_over_networks(self, model: VAE) -> None:
         try:
@@ -254,6 +281,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         for name, value in (("n_iter", n_iter), ("n_draws", n_draws)):
             if value < 1:
                 raise InputError(f"{name}={value}: give 1 or more")
+        check_is_fitted(self)
+        X = as_array(X, self.codec_)
         x, missing = self._encode(X), missing_entries(X)
         draws = [
             restore(X, self.codec_.decode(self._impute(x, rounds=n_iter, mean=n_draws == 1, seed=i)), missing)
@@ -307,6 +336,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "n_features_in": self.n_features_in_,
                 "feature_names_in": None if names is None else list(names),
                 "n_iter": self.n_iter_,
+                "n_iter_planned": self.n_iter_planned_,
                 "history": self.history_,
                 **self._more_to_save(),
             },
@@ -336,6 +366,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if saved["feature_names_in"] is not None:
             estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
         estimator.n_iter_, estimator.history_ = saved["n_iter"], saved["history"]
+        estimator.n_iter_planned_ = saved.get("n_iter_planned", saved["n_iter"])  # not in files from before it
         estimator._load_more(saved)
         tensors = read_tensors(folder / WEIGHTS)[0]
         estimator.fill_ = tensors.pop("fill").numpy()
@@ -375,7 +406,7 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
-    if isinstance(value, float) and math.isnan(value):
+    if is_nan(value):
         return NAN
     if isinstance(value, dict):  # JSON's keys are text, labels may be numbers
         return {ITEMS: [[_plain(key), _plain(item)] for key, item in value.items()]}

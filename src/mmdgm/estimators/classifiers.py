@@ -1,5 +1,6 @@
 """The two classifiers: `MMCVAClassifier` for few labels, `MMVAClassifier` for many."""
 
+import time
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -7,14 +8,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Network, Values
-from mmdgm.estimators.codecs import Codec
+from mmdgm.estimators.codecs import Codec, as_array
 from mmdgm.estimators.fitting import Labels
 from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
-from mmdgm.estimators.neighbours import fill_from_neighbours, spread_labels
+from mmdgm.estimators.neighbours import spread_labels
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 
 
@@ -26,11 +27,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
+        began = time.monotonic()
+        check_consistent_length(X, y)
+        if not _num_samples(X):
+            raise InputError("X is empty: it has no rows")
         classes, codes = read_labels(y, self.unlabeled)
         if self._going_on() and not np.array_equal(classes, self.classes_):
             raise InputError("warm_start: y has other classes than before; make a new estimator")
         x, seed = self._prepare(X)
-        check_consistent_length(x, codes)
         self.classes_ = classes
         weights = {
             "class_weight": class_factors(self.class_weight, classes, codes),
@@ -41,9 +45,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         if self.validation_fraction is not None:
             held_out = held_out_rows(codes, self.validation_fraction, rng)
         known = codes if held_out is None else np.where(np.isin(np.arange(len(codes)), held_out), -1, codes)
-        filled = fill_from_neighbours(x, self.fill_)
+        filled = self._fill(x)
         guesses = None if self._going_on() else self._guess(filled, known, rng)
-        self._train(x, filled, codes, seed, weights=weights, guesses=guesses, held_out=held_out)
+        self._train(x, filled, codes, seed, began=began, weights=weights, guesses=guesses, held_out=held_out)
         return self
 
     def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
@@ -63,11 +67,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the labeled rows."""
-        y = np.asarray(y)
+        y = column_or_1d(y)
         labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")
-        rows = X.iloc[labeled] if hasattr(X, "iloc") else np.asarray(X)[labeled]
+        rows = X.iloc[labeled] if hasattr(X, "iloc") else as_array(X, self.codec_)[labeled]
         weight = None if sample_weight is None else np.asarray(sample_weight)[labeled]
         return float(accuracy_score(y[labeled], self.predict(rows), sample_weight=weight))
 
@@ -133,7 +137,7 @@ class MMCVAClassifier(GenerativeClassifier):
         Passes over the rows. None: some thousand steps, at least ten passes. On a small table an epoch is one or
         two steps, so 50 epochs are few.
     max_time : float or None
-        Seconds after which training ends as it is.
+        Seconds from the beginning of `fit` after which training ends as it is.
     batch_size : int or None
         Unlabeled rows in a step; None: by the number of rows.
     learning_rate : float
@@ -156,6 +160,8 @@ class MMCVAClassifier(GenerativeClassifier):
         The objective's terms along training.
     n_iter_ : int
         Epochs done.
+    n_iter_planned_ : int
+        Epochs that there would be without early stopping and `max_time`.
     model_ : mmdgm.models.MaxMarginConditionalVAE
         The trained torch module.
     """

@@ -3,7 +3,7 @@
 A table's row is an image of 1×1 with a channel per column. NaN is missing on both sides.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from mmdgm.errors import InputError
 from mmdgm.likelihoods import BernoulliPixels, GaussianPixels, Likelihood, MixedColumns
 from mmdgm.networks import Shape
-from mmdgm.tables import Table, is_missing
+from mmdgm.tables import Table, holds_numbers, is_empty, is_missing, number
 
 Values = NDArray[np.float32]
+SEVERAL = 5  # images from which on dark ones are no chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,19 @@ class TableCodec:
     def learn(cls, X: Any, names: list[str]) -> "TableCodec":
         return cls(table=Table.learn(columns_of(X), names, categorical_columns(X)))
 
+    def named(self, names: list[str]) -> "TableCodec":
+        """The same with other names of its columns."""
+        columns = (replace(column, name=name) for column, name in zip(self.table.columns, names, strict=True))
+        return TableCodec(table=Table(columns=tuple(columns)))
+
     @property
     def shape(self) -> Shape:
         return (self.table.width, 1, 1)
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers."""
+        return [column.kind != "category" for column in self.table.columns]
 
     @property
     def fitted_on(self) -> str:
@@ -65,6 +76,9 @@ class ImageCodec:
     low: float
     high: float
     gaussian: bool = False
+    darkest: float | None = None  # of the training images' values; None in files from before these were kept
+    brightest: float | None = None
+    contrast: float = 0.0  # all but a twentieth of the training images span at least so much
     is_image = True
 
     @classmethod
@@ -74,7 +88,16 @@ class ImageCodec:
         else:
             low, high = float(np.nanmin(X)), float(np.nanmax(X))
             low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-        return cls(size=X.shape[1:], low=low, high=high if high > low else low + 1, gaussian=gaussian)
+        lows, highs = _extremes(X)
+        return cls(
+            size=X.shape[1:],
+            low=low,
+            high=high if high > low else low + 1,
+            gaussian=gaussian,
+            darkest=float(lows.min()),
+            brightest=float(highs.max()),
+            contrast=float(np.quantile(highs - lows, 0.05)),
+        )
 
     @property
     def channels(self) -> int:
@@ -109,8 +132,35 @@ class ImageCodec:
         rows = seen[:, :, : self.size[0], : self.size[1]].transpose(0, 2, 3, 1).reshape(len(seen), *self.size)
         return rows.astype(np.float64) * (self.high - self.low) + self.low
 
+    def other_scale(self, X: NDArray[Any]) -> str | None:
+        """A line on images whose values cannot be on the scale of the training images; None: they may be.
+
+        They cannot where half of them reach far beyond all that was there in training, nor where several of them
+        together span a tenth of what almost every single image did.
+        """
+        lows, highs = _extremes(X)
+        if self.darkest is None or self.brightest is None or not len(lows):
+            return None
+        low, high, span = lows.min(), highs.max(), self.brightest - self.darkest
+        beyond = np.median(highs) > self.brightest + span or np.median(lows) < self.darkest - span / 2
+        sliver = len(lows) >= SEVERAL and 0 < high - low < self.contrast / 10
+        if not (beyond or sliver) or not span:
+            return None
+        return (
+            f"X lies between {low:.3g} and {high:.3g}, but the images that the model was fitted on between "
+            f"{self.darkest:.3g} and {self.brightest:.3g}; if X is on another scale, bring it to theirs"
+        )
+
     def to_json(self) -> dict[str, Any]:
         return {"kind": "images", **asdict(self)}
+
+
+def _extremes(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lowest and the highest value of each image that has any."""
+    flat = X.reshape(len(X), -1)
+    ends = np.stack([np.fmin.reduce(flat, axis=1), np.fmax.reduce(flat, axis=1)]).astype(np.float64)
+    lows, highs = ends[:, ~np.isnan(ends[0])]
+    return lows, highs
 
 
 Codec = TableCodec | ImageCodec
@@ -122,6 +172,40 @@ def codec_from_json(values: dict[str, Any]) -> Codec:
     if values.pop("kind") == "table":
         return TableCodec(table=Table.from_json(values["columns"]))
     return ImageCodec(**{**values, "size": tuple(values["size"])})
+
+
+def as_array(X: Any, codec: Codec | None = None) -> Any:
+    """An array of what may be lists, in which numbers beside text stay numbers; data frames as they are.
+
+    Where there is nothing but text, cells are read as those of a CSV file: empty ones are missing, and columns
+    whose others are all numbers, or that the codec knows as such, hold numbers.
+    """
+    if hasattr(X, "iloc") or hasattr(X, "toarray"):
+        return X
+    array = np.asarray(X)
+    if array.dtype.kind not in "US" or array.ndim != 2:
+        return array
+    given = array if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    if not all(isinstance(value, str | bytes) for value in given.flat):
+        return given
+    cells = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    if isinstance(codec, TableCodec) and len(codec.table.columns) == cells.shape[1]:
+        numeric = codec.numeric
+    else:
+        numeric = [holds_numbers(column) for column in cells.T]
+    read = np.empty(cells.shape, object)
+    for i, column in enumerate(cells.T):
+        read[:, i] = [_value(str(cell), numeric[i]) for cell in column]
+    only_numbers = all(isinstance(value, float) for value in read.flat)
+    return read.astype(np.float64) if only_numbers else read
+
+
+def _value(cell: str, numeric: bool) -> float | str | None:
+    """What a cell of text holds; in a column of numbers, text that is none is kept, to be refused by name."""
+    if is_empty(cell):
+        return np.nan if numeric else None
+    found = number(cell) if numeric else None
+    return cell if found is None else found
 
 
 def columns_of(X: Any) -> list[NDArray[Any]]:
@@ -151,8 +235,6 @@ def has_categories(X: Any) -> bool:
     if hasattr(X, "iloc"):
         return any(getattr(dtype, "kind", "O") not in "fiub" for dtype in X.dtypes)
     array = np.asarray(X) if not hasattr(X, "dtype") else X
-    if getattr(array.dtype, "kind", "f") in "US":
-        return array.ndim == 2
     return (
         getattr(array.dtype, "kind", "f") == "O"
         and array.ndim == 2

@@ -44,6 +44,8 @@ class Fitted:
     """What training came to."""
 
     epochs: int
+    planned_epochs: int
+    out_of_time: bool
     history: list[dict[str, Any]]
 
 
@@ -89,6 +91,7 @@ def fit_model(
     observed: NDArray[np.bool_],
     guesses: Labels | None,
     settings: FitSettings,
+    began: float,
     seed: int,
     on_log: list[Callable[[Record], None]],
     stopping: EarlyStopping | None = None,
@@ -96,11 +99,12 @@ def fit_model(
     """Train on rows `(rows, channels, height, width)` with classes y.
 
     Values of x that are not `observed` are first guesses, which are made anew as the model learns. With `guesses`,
-    labels for all rows, a first stage trusts them; then come the given labels alone.
+    labels for all rows, a first stage trusts them; then come the given labels alone. `began`: when, by
+    `time.monotonic`, the clock of `max_time` was started.
     """
     fabric = make_fabric(settings.device, precision=settings.precision)
     history: list[dict[str, Any]] = []
-    began, epochs_done = time.monotonic(), 0
+    epochs_done = 0
 
     def is_over() -> bool:
         return settings.max_time is not None and time.monotonic() - began > settings.max_time
@@ -111,10 +115,12 @@ def fit_model(
         if settings.max_epochs is not None:  # whole epochs, as many as asked for in all
             first = max(1, round(first * settings.max_epochs)) / settings.max_epochs
         stages = [("guesses", guesses, first), ("labels", y, 1 - first)]
-    for stage, labels, share in stages:
+    plans = [
+        _plan(int((labels >= 0).sum()), int((labels < 0).sum()), settings, share) for _, labels, share in stages
+    ]
+    for (stage, labels, _), plan in zip(stages, plans, strict=True):
         keep = _History(stage, epochs_done, history)
         labeled, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
-        plan = _plan(len(labeled), len(unlabeled), settings, share)
         trainer = Trainer(model, plan, fabric=fabric, stride=STRIDE)
         batches = Batches(
             *(_tensor(part, trainer.device) for part in (x[labeled], labels[labeled], x[unlabeled])),
@@ -135,11 +141,17 @@ def fit_model(
             x = np.empty_like(x)
             x[labeled] = refresh.store.x.cpu().numpy()
             x[unlabeled] = refresh.store.x_unlabeled.cpu().numpy()
-        if is_over():
+        if out_of_time := is_over():
             break
     if stopping is not None and stopping.weights:
         model.load_state_dict(stopping.weights)
-    return Fitted(epochs=epochs_done, history=history)
+    planned = sum(plan.epochs for plan in plans)
+    return Fitted(
+        epochs=epochs_done,
+        planned_epochs=planned,
+        out_of_time=out_of_time and epochs_done < planned,
+        history=history,
+    )
 
 
 def _plan(labeled: int, unlabeled: int, settings: FitSettings, share: float) -> SemiSupervisedTraining:

@@ -1,5 +1,6 @@
 """A generative model as an imputer in pipelines."""
 
+import time
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,7 +11,6 @@ from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.codecs import Codec
 from mmdgm.estimators.labels import holds_classes
-from mmdgm.estimators.neighbours import fill_from_neighbours
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.models import VAEConfig
 
@@ -32,8 +32,9 @@ class GenerativeModel(GenerativeEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
+        began = time.monotonic()
         x, seed = self._prepare(X)
-        self._train(x, fill_from_neighbours(x, self.fill_), np.zeros(len(x), np.int64), seed)
+        self._train(x, self._fill(x), np.zeros(len(x), np.int64), seed, began=began)
         return self
 
     def _config(self, codec: Codec) -> VAEConfig:

@@ -14,9 +14,15 @@ from mmdgm.errors import InputError
 Codes = NDArray[np.int64]
 
 
+def is_nan(value: Any) -> bool:
+    """Whether a value is NaN or pandas' NA, which do not equal themselves."""
+    equal = value == value
+    return not isinstance(equal, bool | np.bool_) or not equal
+
+
 def minus_one_is_a_class(labels: NDArray[Any], marker: Any) -> bool:
     """Whether the marker −1 marks nothing, because the labels are −1 and 1, the two classes of many data sets."""
-    return bool(marker == -1 and set(labels.tolist()) == {-1, 1})
+    return bool(not is_nan(marker) and marker == -1 and set(labels.tolist()) == {-1, 1})
 
 
 def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None = None) -> NDArray[np.bool_]:
@@ -26,20 +32,32 @@ def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None =
     """
     if marker is None or minus_one_is_a_class(y if classes is None else classes, marker):
         return np.zeros(len(y), bool)
-    if isinstance(marker, float) and np.isnan(marker):
-        return np.array([value != value for value in y], bool)
+    if is_nan(marker):
+        return np.array([is_nan(value) for value in y], bool)
     if y.dtype.kind in "US":
         return np.asarray(y == str(marker))
     if y.dtype.kind == "O":  # among text the marker may be text, too
-        return np.array([value == marker or value == str(marker) for value in y], bool)
+        return np.array([not is_nan(value) and value in (marker, str(marker)) for value in y], bool)
     return np.asarray(y == marker)
 
 
 def holds_classes(y: Any, marker: Any) -> bool:
     """Whether y, but for its unlabeled rows, is a column of classes, and no target of a regression or several."""
-    y = np.asarray(y)
-    known = y[~is_unlabeled(y, marker)] if y.ndim == 1 else y
+    array = np.asarray(y)
+    if array.ndim > 1 and array.shape[1] != 1:
+        return False
+    y = column_or_1d(y)
+    known = y[~is_unlabeled(y, marker)]
+    _refuse_missing(known, marker)
     return type_of_target(known, input_name="y") in ("binary", "multiclass")
+
+
+def _refuse_missing(labeled: NDArray[Any], marker: Any) -> None:
+    if labeled.dtype.kind == "O" and any(value is None for value in labeled):
+        instead = -1 if marker is None else marker
+        raise InputError(f"y holds None; replace it by what marks the unlabeled rows, unlabeled={instead!r}")
+    if labeled.dtype.kind in "Of" and any(is_nan(value) for value in labeled):
+        raise InputError("y holds NaN; if it marks the unlabeled rows, give unlabeled=np.nan")
 
 
 def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
@@ -55,6 +73,7 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
             stacklevel=4,
         )
     labeled = y[~unlabeled]
+    _refuse_missing(labeled, marker)
     assert_all_finite(labeled, input_name="y")
     if labeled.dtype.kind == "O" and len({type(value) for value in labeled}) > 1:
         kinds = ", ".join(sorted({type(value).__name__ for value in labeled}))
@@ -64,7 +83,9 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
     check_classification_targets(labeled)
     classes = np.unique(labeled)
     if len(classes) < 2:
-        raise InputError(f"y has one class, {classes[0]!r}; a classifier needs labels of two classes or more")
+        raise InputError(
+            f"y has one class, {classes.tolist()[0]!r}; a classifier needs labels of two classes or more"
+        )
     codes = np.full(len(y), -1, np.int64)
     codes[~unlabeled] = np.searchsorted(classes, labeled)
     return classes, codes

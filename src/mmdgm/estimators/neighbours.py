@@ -10,6 +10,7 @@ from mmdgm.neighbours import leading_directions, nearest, neighbour_graph, outli
 
 Values = NDArray[np.float32]
 IMPUTED = 5_000  # rows up to which filling from neighbours takes seconds
+LONG = 300_000_000  # missing values × rows that take about five seconds
 SPREAD = 20_000  # labeled, and unlabeled, rows among which labels are spread
 KEPT = 0.95
 NEIGHBOURS = 10
@@ -22,11 +23,22 @@ def fill_from_neighbours(x: Values, fill: Values) -> Values:
     missing = np.isnan(x)
     if not missing.any():
         return x
-    flat = x.reshape(len(x), -1)
-    if len(x) > IMPUTED or np.isnan(flat).all(axis=0).any():
+    if not _are_asked(missing):
         return np.where(missing, fill, x)
+    flat = x.reshape(len(x), -1)
     near = KNNImputer(n_neighbors=min(NEIGHBOURS, len(x)), weights="distance").fit_transform(flat)
     return np.where(missing, near.reshape(x.shape).astype(np.float32), x)
+
+
+def _are_asked(missing: NDArray[np.bool_]) -> bool:
+    """Whether neighbours can tell: rows are few enough, and every column has values."""
+    return len(missing) <= IMPUTED and not missing.reshape(len(missing), -1).all(axis=0).any()
+
+
+def takes_long(x: Values) -> bool:
+    """Whether filling from neighbours will take more than some seconds."""
+    missing = np.isnan(x)
+    return _are_asked(missing) and int(missing.sum()) * len(x) > LONG
 
 
 def spread_labels(x: Values, y: NDArray[np.int64], *, rng: np.random.RandomState) -> NDArray[np.int64]:
