@@ -20,7 +20,8 @@ from sklearn.svm import SVC
 
 from mmdgm import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.errors import InputError
-from mmdgm.estimators import base, neighbours
+from mmdgm.estimators import base, classifiers, neighbours
+from mmdgm.estimators.neighbours import spread_labels
 
 QUICK = {"hidden": (32,), "max_epochs": 20, "random_state": 0, "device": "cpu"}
 
@@ -700,3 +701,15 @@ def test_fit_leaves_the_process_as_it_was(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2
     MMVAClassifier(hidden=(8,), max_epochs=1, device="cpu").fit(X, y)
     assert not torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize(("side", "initial_labels", "asked"), [(16, "auto", 1), (16, None, 0), (8, "auto", 0)])
+def test_first_guesses_of_images_large_enough(side, initial_labels, asked, monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        classifiers, "spread_labels", lambda x, y, **more: (calls.append(len(x)), spread_labels(x, y, **more))[1]
+    )
+    X = np.random.default_rng(0).random((40, side, side))
+    y = np.where(np.arange(40) < 10, np.arange(40) % 2, -1)
+    MMCVAClassifier(max_epochs=2, initial_labels=initial_labels, device="cpu", random_state=0).fit(X, y)
+    assert calls == [40] * asked

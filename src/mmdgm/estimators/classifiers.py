@@ -15,7 +15,7 @@ from mmdgm.estimators.base import GenerativeEstimator, Network, Values
 from mmdgm.estimators.codecs import Codec, as_array
 from mmdgm.estimators.fitting import Labels
 from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
-from mmdgm.estimators.neighbours import spread_labels
+from mmdgm.estimators.neighbours import has_outlines, spread_labels
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 
 
@@ -120,7 +120,7 @@ class MMCVAClassifier(GenerativeClassifier):
         Rate in the classifier.
     initial_labels : {"auto", "neighbours"} or None
         First guesses for unlabeled rows, spread along a graph of neighbours, that a first part of training trusts;
-        auto: for tables.
+        auto: for tables, and for images of 16 pixels a side or more, whose edges are compared.
     unlabeled : object
         What marks unlabeled rows in y; None: all rows are labeled.
     class_weight : "balanced", dict from label to weight, or None
@@ -233,9 +233,8 @@ class MMCVAClassifier(GenerativeClassifier):
         )
 
     def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
-        wanted = self.initial_labels == "neighbours" or (
-            self.initial_labels == "auto" and not self.codec_.is_image
-        )
+        meaningful = not self.codec_.is_image or has_outlines(filled.shape)
+        wanted = self.initial_labels == "neighbours" or (self.initial_labels == "auto" and meaningful)
         if not wanted or (codes >= 0).all():
             return None
         return spread_labels(filled, codes, rng=rng)

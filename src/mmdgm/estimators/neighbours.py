@@ -1,5 +1,7 @@
 """First guesses from neighbours: for missing values, and for the labels of unlabeled rows."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -61,6 +63,11 @@ def spread_labels(x: Values, y: NDArray[np.int64], *, rng: np.random.RandomState
     return guesses
 
 
+def has_outlines(shape: Sequence[int]) -> bool:
+    """Whether rows `(n, channels, height, width)` are images large enough to be known by their edges."""
+    return len(shape) == 4 and min(shape[2:]) >= IMAGE
+
+
 def places(x: Tensor) -> Tensor:
     """Rows `(n, …)` as points `(n, d)`: values as they are; of wide rows leading components, of images outlines.
 
@@ -68,7 +75,7 @@ def places(x: Tensor) -> Tensor:
     unlabeled rows of MNIST, 8 % of the spread labels are wrong; 3.3 % where pixels are known to be an image's (3
     draws). Small images hold too few edges.
     """
-    if x.ndim == 4 and min(x.shape[2:]) >= IMAGE:
+    if has_outlines(x.shape):
         return outlines(x, straighten=False)
     flat = x.flatten(1)
     if flat.shape[1] <= WIDE or len(flat) <= LEADING:
