@@ -277,7 +277,7 @@ AVERAGED = AveragedConditionalVAEConfig(
 )
 MORE_DISTORTED = replace(AVERAGED, turn=12.0, shift=2.0, zoom=0.1, shear=0.2)
 # Provisional. Validation errors of the classifier alone, averaged, after 3,000 steps of 250 rows (seeds 13 and 14,
-# 50,000/10,000 split; of seed 13, no labeled seven has a bar):
+# 50,000/10,000 split; of seed 13, no labeled seven has a bar; the graph had slightly other weights):
 #   its own guesses from the start, α_U = .3, mildly distorted                              2.57 %, 1.31 %
 #   first guesses of the surest 95 %, for half of training, α_U = 1, more distorted         1.02 %, 1.07 %
 #   the same, but then α_U = .3; mildly distorted, a tenth of the label balance             1.17 %, 1.17 %
