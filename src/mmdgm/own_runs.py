@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmdgm import own_tables, plots
-from mmdgm.devices import pick_device
+from mmdgm.devices import keep_freed_memory, pick_device
 from mmdgm.environment import device_name, git_commit, versions
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
@@ -226,6 +226,7 @@ def train_own(
         max_time=max_time,
         device=device,
     )
+    keep_freed_memory()
     with claimed(folder.path):
         write_json(folder.result, result)
         began = time.monotonic()
