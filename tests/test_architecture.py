@@ -37,6 +37,7 @@ ORDER = [
     "networks",
     "recipes",
     "augmentation",
+    "bending",
     "neighbours",
     "models.vae",
     "models.supervised",

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
+from scipy.sparse import csr_matrix
 
 from mmdgm import plots
 from mmdgm.batches import Batches
@@ -22,7 +23,7 @@ from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.frozen import fit_frozen_classifier
 from mmdgm.imputation import impute
 from mmdgm.models import VAE, MaxMarginVAE
-from mmdgm.neighbours import first_guesses
+from mmdgm.neighbours import first_guesses, handwriting_graph
 from mmdgm.persistence import claimed, read_json, write_json, write_tensors
 from mmdgm.prepared import Preprocessing, shown
 from mmdgm.preprocessing import to_unit
@@ -58,6 +59,7 @@ def train_runs(
     keep_freed_memory()
     fabric = make_fabric(device, precision=config.training.precision, devices=devices, num_nodes=num_nodes)
     trainer: Trainer | None = None
+    graph: csr_matrix | None = None  # of the training rows, which are the same for every seed
     results, stopped = [], []
     for seed, folder in runs:
         if folder.status() == "done":
@@ -70,9 +72,11 @@ def train_runs(
             trainer = Trainer(model, config.training, fabric=fabric, runs=len(runs))
         else:
             trainer.model.load_state_dict(model.state_dict())
-        if config.data.spread and fabric.is_global_zero:
-            console.print(f"seed {seed}: spreading the labels to neighbours …", highlight=False)
-        batches = _batches(config, seed, dataset, rows, trainer.device)
+        if config.data.spread and graph is None:
+            if fabric.is_global_zero:
+                console.print("looking for every image's neighbours …", highlight=False)
+            graph = _graph(dataset, rows, trainer.device)
+        batches = _batches(config, seed, dataset, rows, trainer.device, graph)
         trainer.check(batches)
         try:
             look_again = partial(_check_folder, config, seed, folder, resume)
@@ -265,7 +269,16 @@ def _counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:
     }
 
 
-def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: torch.device) -> Batches:
+def _graph(dataset: Dataset, rows: Rows, device: torch.device) -> csr_matrix:
+    """The graph of neighbours of all training rows, in the order of the data set."""
+    images = np.empty((len(rows.labeled) + len(rows.unlabeled), *dataset.shape), rows.x.dtype)
+    images[rows.labeled], images[rows.unlabeled] = rows.x, rows.x_unlabeled
+    return handwriting_graph(to_unit(torch.from_numpy(images).to(device), dataset.scale))
+
+
+def _batches(
+    config: Config, seed: int, dataset: Dataset, rows: Rows, device: torch.device, graph: csr_matrix | None
+) -> Batches:
     training = config.training
     if len(rows.x_unlabeled) and not isinstance(training, SemiSupervisedTraining):
         raise InputError(
@@ -274,10 +287,10 @@ def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: to
         )
     x, y, x_unlabeled = (torch.from_numpy(part.copy()).to(device) for part in (rows.x, rows.y, rows.x_unlabeled))
     first_guess = None
-    if config.data.spread:
-        images = to_unit(torch.cat([x, x_unlabeled]), dataset.scale)
-        labels = np.concatenate([rows.y, np.full(len(x_unlabeled), -1)])
-        guesses = first_guesses(images, labels, surest=config.data.spread)[len(x) :]
+    if graph is not None:
+        labels = np.full(graph.shape[0], -1)
+        labels[rows.labeled] = rows.y
+        guesses = first_guesses(graph, labels, surest=config.data.spread)[rows.unlabeled]
         first_guess = torch.from_numpy(guesses).to(device)
     return Batches(
         x,

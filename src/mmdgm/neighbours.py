@@ -4,8 +4,8 @@ A classifier that has seen few labels errs in whole groups of images, of which n
 sevens with a bar. Between such a group and its class there are images in plenty, and labels that go from neighbour
 to neighbour find their way through them (Zhou et al. 2004, Learning with local and global consistency).
 
-    p_i     points, one for each of n rows; of images `outlines`
-    v_ij    exp(−|p_i − p_j|²/r_i²) where j is one of i's nearest, the farthest of which lies at r_i; else 0
+    d_ij    squared distance: of points, or of images the `bending` distance, between those with like `outlines`
+    v_ij    exp(−d_ij/r_i) where j is one of i's nearest, the farthest of which lies at r_i; else 0
     W       V + Vᵀ
     S       D^(−1/2) W D^(−1/2), D the diagonal of W's row sums
     F       (I − κ S)^(−1) B, shape (n, K); B holds the given labels one-hot, and zeros for the others
@@ -23,30 +23,52 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from mmdgm.augmentation import upright
+from mmdgm.bending import bent_distance, gradients
 from mmdgm.datasets import Labels
 
 DIRECTIONS = 8
 BLUR, EVERY = 1.5, 3  # standard deviation, and distance of what is kept, in pixels
 COMPONENTS = 60
 NEIGHBOURS = 10
+CANDIDATES, BENT_NEIGHBOURS = 40, 5
 CHUNK = 500
 
 
-def first_guesses(x: Tensor, y: Labels, *, surest: float) -> Labels:
-    """Labels `(n,)` for unlabeled images; given ones as they are, −1 for those that are not sure enough.
+def first_guesses(graph: csr_matrix, y: Labels, *, surest: float) -> Labels:
+    """Labels `(n,)` for unlabeled rows of a graph; given ones as they are, −1 for those that are not sure enough.
 
-    Images `(n, channels, height, width)` are light on dark; of y, −1 is unlabeled. Of the images that come to a
-    class, the share `surest` gets it: those whose first class is furthest ahead of their second.
+    Of y, −1 is unlabeled. Of the rows that come to a class, the share `surest` gets it: those of whose labels the
+    largest share is by which the first class is ahead of the second.
     """
-    reached = spread(neighbour_graph(outlines(x, straighten=True)), y, kept=0.999)
+    reached = spread(graph, y, kept=0.998)
     first_two = np.partition(reached, -2, axis=1)[:, -2:]
-    lead, guess = first_two[:, 1] - first_two[:, 0], reached.argmax(axis=1)
-    guesses = y.copy()
+    lead = (first_two[:, 1] - first_two[:, 0]) / reached.sum(axis=1).clip(1e-300)
+    guess, guesses = reached.argmax(axis=1), y.copy()
     for k in range(reached.shape[1]):
         rows = np.flatnonzero((guess == k) & (y < 0) & (lead > 0))
         rows = rows[np.argsort(-lead[rows], kind="stable")]
         guesses[rows[: math.floor(surest * len(rows))]] = k
     return guesses
+
+
+def handwriting_graph(x: Tensor) -> csr_matrix:
+    """S `(n, n)` of images `(n, channels, height, width)`, light on dark, each with five neighbours.
+
+    Of the 40 with the nearest outlines they are those that come nearest when they are bent.
+    """
+    _, candidates = nearest_rows(outlines(x, straighten=True), CANDIDATES)
+    slopes = torch.cat([gradients(upright(part)) for part in x.split(CHUNK)])
+    rows_at_once = CHUNK if x.is_cuda else 8  # what stays in the cache of a CPU
+    distance = torch.cat(
+        [
+            bent_distance(own.repeat_interleave(others.shape[1], dim=0), slopes[others.flatten()]).view(
+                others.shape
+            )
+            for own, others in zip(slopes.split(rows_at_once), candidates.split(rows_at_once), strict=True)
+        ]
+    )
+    distance, order = distance.topk(min(BENT_NEIGHBOURS, distance.shape[1]), dim=1, largest=False)
+    return graph_of(distance, candidates.gather(1, order))
 
 
 def outlines(x: Tensor, *, straighten: bool) -> Tensor:
@@ -82,19 +104,30 @@ def edges(x: Tensor) -> Tensor:
 
 def neighbour_graph(points: Tensor, *, neighbours: int = NEIGHBOURS) -> csr_matrix:
     """S `(n, n)` of points `(n, d)`."""
-    n, k = len(points), min(neighbours, len(points) - 1)
+    return graph_of(*nearest_rows(points, neighbours))
+
+
+def nearest_rows(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Squared distances and numbers, `(n, k)` each, of the k points `(n, d)` nearest to each, in order."""
+    k = min(k, len(points) - 1)
     length = points.square().sum(dim=1)
-    nearest, weights = [], []
-    for start in range(0, n, CHUNK):
+    distances, numbers = [], []
+    for start in range(0, len(points), CHUNK):
         rows = slice(start, start + CHUNK)
         squared = length[rows, None] + length - 2 * points[rows] @ points.T
         squared.diagonal(start).fill_(torch.inf)  # none is its own neighbour
-        distance, column = squared.topk(k, dim=1, largest=False)
-        distance = distance.clamp(min=0).double()
-        weights.append((-distance / distance[:, -1:].clamp(min=1e-12)).exp().cpu())
-        nearest.append(column.cpu())
-    columns = torch.cat(nearest).numpy().ravel()
-    one_way = csr_matrix((torch.cat(weights).numpy().ravel(), (np.repeat(np.arange(n), k), columns)), (n, n))
+        distance, number = squared.topk(k, dim=1, largest=False)
+        distances.append(distance.clamp(min=0))
+        numbers.append(number)
+    return torch.cat(distances), torch.cat(numbers)
+
+
+def graph_of(distance: Tensor, number: Tensor) -> csr_matrix:
+    """S `(n, n)` of the squared distances and numbers, `(n, k)` each, of neighbours, the nearest first."""
+    n, k = number.shape
+    distance = distance.double()
+    weights = (-distance / distance[:, -1:].clamp(min=1e-12)).exp().cpu().numpy()
+    one_way = csr_matrix((weights.ravel(), (np.repeat(np.arange(n), k), number.cpu().numpy().ravel())), (n, n))
     w = one_way + one_way.T
     scale = diags(np.asarray(w.sum(axis=1)).ravel().clip(1e-12) ** -0.5)
     return csr_matrix(scale @ w @ scale)

@@ -26,7 +26,7 @@ from mmdgm.networks import Shape
 from mmdgm.persistence import read_json, read_tensors
 from mmdgm.prepared import prepare
 from mmdgm.presets import Config, config_from_json
-from mmdgm.splits import complement, labeled_draw, validation_split
+from mmdgm.splits import Indices, complement, labeled_draw, validation_split
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,13 @@ class RunFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """A data set's rows as a run uses them."""
+    """A data set's rows as a run uses them; `labeled` and `unlabeled` number them among those not held out."""
 
     x: Images
     y: Labels
     x_unlabeled: Images
+    labeled: Indices
+    unlabeled: Indices
     x_validation: Images
     y_validation: Labels
 
@@ -92,6 +94,8 @@ def split_rows(dataset: Dataset, config: Config, seed: int) -> Rows:
         x=x[labeled],
         y=y[labeled],
         x_unlabeled=x[unlabeled],
+        labeled=labeled,
+        unlabeled=unlabeled,
         x_validation=dataset.x_train[held_out],
         y_validation=dataset.y_train[held_out],
     )
