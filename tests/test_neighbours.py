@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits, make_moons
 from sklearn.neighbors import kneighbors_graph
 
+from mmdgm.augmentation import upright
+from mmdgm.bending import bent_distance, gradients
 from mmdgm.estimators import neighbours
 from mmdgm.estimators.neighbours import places, spread_labels
-from mmdgm.neighbours import edges, first_guesses, neighbour_graph, outlines, spread
+from mmdgm.neighbours import edges, first_guesses, handwriting_graph, neighbour_graph, outlines, spread
 from mmdgm.splits import labeled_draw
 
 
@@ -86,7 +89,8 @@ def test_guesses_for_digits():
     labeled = labeled_draw(digits.target, 50, seed=0)
     y = np.full(len(x), -1)
     y[labeled] = digits.target[labeled]
-    everyone, surest = (first_guesses(x, y, surest=share) for share in (1.0, 0.8))
+    graph = handwriting_graph(x)
+    everyone, surest = (first_guesses(graph, y, surest=share) for share in (1.0, 0.8))
     assert (everyone[labeled] == digits.target[labeled]).all()
     assert (everyone >= 0).all()
     known = surest >= 0
@@ -97,6 +101,32 @@ def test_guesses_for_digits():
     assert wrong_of_surest < wrong / 2
 
 
+def test_the_surest_are_those_with_the_largest_share_of_their_labels_ahead():
+    graph = np.zeros((8, 8))
+    graph[[0, 1], [1, 2]] = 0.5, 0.3  # row 1 lies between two labels
+    graph[[3, 4, 5, 6], [4, 5, 6, 7]] = 0.2  # to row 7 comes little, but nothing else
+    y = np.array([0, -1, 1, 0, -1, -1, -1, -1])
+    symmetric = csr_matrix(graph + graph.T)
+    assert first_guesses(symmetric, y, surest=1.0).tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert first_guesses(symmetric, y, surest=0.8).tolist() == [0, -1, 1, 0, 0, 0, 0, 0]
+
+
+def test_neighbours_in_handwriting_are_the_nearest_when_bent():
+    x = torch.tensor(load_digits().images[:30], dtype=torch.float32)[:, None] / 16
+    x = torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+    slopes = gradients(upright(x))
+    n = len(x)  # fewer than the candidates, so all are
+    pairs = (
+        bent_distance(slopes.repeat_interleave(n, dim=0), slopes.repeat(n, 1, 1, 1))
+        .view(n, n)
+        .fill_diagonal_(torch.inf)
+    )
+    nearest = pairs.argsort(dim=1)[:, :5].numpy()
+    one_way = np.zeros((n, n), bool)
+    one_way[np.arange(n)[:, None], nearest] = True
+    assert ((handwriting_graph(x).toarray() > 0) == (one_way | one_way.T)).all()
+
+
 def test_rows_that_no_label_reaches_get_no_guess():
     upright, lying, square = (torch.zeros(30, 1, 12, 12) for _ in range(3))
     generator = torch.Generator().manual_seed(0)
@@ -105,7 +135,7 @@ def test_rows_that_no_label_reaches_get_no_guess():
     square[..., 2:10, 2:10] = 0.8 + 0.2 * torch.rand(30, 1, 8, 8, generator=generator)
     y = np.full(90, -1)
     y[[0, 30]] = 0, 1
-    guesses = first_guesses(torch.cat([upright, lying, square]), y, surest=1.0)
+    guesses = first_guesses(handwriting_graph(torch.cat([upright, lying, square])), y, surest=1.0)
     assert guesses.tolist() == [0] * 30 + [1] * 30 + [-1] * 30
 
 

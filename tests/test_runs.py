@@ -258,6 +258,22 @@ def test_labels_are_spread_before_training(tmp_path, quiet, monkeypatch):
     assert (guess[known] == digits.y_train[truth][known]).mean() > 0.8  # 8×8 pixels are few for edges
 
 
+def test_all_seeds_share_one_graph(tmp_path, quiet, monkeypatch):
+    made, began = [], []
+    graph, fit = experiments.handwriting_graph, Trainer.fit
+    monkeypatch.setattr(experiments, "handwriting_graph", lambda x: (made.append(x), graph(x))[1])
+    monkeypatch.setattr(Trainer, "fit", lambda *words, **more: (began.append(words[1]), fit(*words, **more))[1])
+    config, overrides = override(DIGITS, ["epochs=1", "spread=1.0", "first_guesses=1.0"])
+    folders = [(seed, runs.RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
+    experiments.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
+    digits = datasets.load("digits")
+    (images,) = made
+    assert np.array_equal(images.numpy() * digits.scale, digits.x_train)  # in the order of the data set
+    for seed, batches in enumerate(began):
+        truth = np.delete(digits.y_train, labeled_draw(digits.y_train, 50, seed=seed))
+        assert (batches.store.first_guess.numpy() == truth).mean() > 0.8
+
+
 def test_log_likelihood_is_above_the_bound_and_reported_by_its_name(trained):
     run = runs.load_run(trained, device="cpu")
     dataset = datasets.load("digits")
