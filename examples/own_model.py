@@ -14,7 +14,8 @@ from mmdgm.evaluation import error_percent
 from mmdgm.likelihoods import Likelihood
 from mmdgm.models import MaxMarginVAE
 from mmdgm.networks import Encoder, Encoding
-from mmdgm.training import Trainer, Training
+from mmdgm.stages import Training
+from mmdgm.training import Trainer
 
 
 class ResidualEncoder(Encoder):

@@ -86,7 +86,8 @@ def test_labels_stay_with_their_images():
 
 
 def test_first_guesses_stay_with_their_images():
-    data = batches(first_guess=torch.arange(20) % 4 - 1)
+    data = batches()
+    data.begin_with(torch.arange(20) % 4 - 1)
     for step in range(4):
         assert torch.equal(data[step].first_guess, (data[step].x_unlabeled[:, 0, 0, 0] - 100) % 4 - 1)
     assert batches()[0].first_guess is None

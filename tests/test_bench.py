@@ -27,7 +27,7 @@ from mmdgm.bench.workloads import (
     training_images,
 )
 from mmdgm.models import MaxMarginConditionalVAEConfig, VAEConfig
-from mmdgm.training import SemiSupervisedTraining, Training
+from mmdgm.stages import SemiSupervisedTraining, Training
 from test_datasets import idx
 
 # --- timing ----------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from mmdgm.batches import Batches
 from mmdgm.evaluation import error_percent
 from mmdgm.frozen import fit_frozen_classifier
 from mmdgm.models import MaxMarginVAEConfig
-from mmdgm.training import Trainer, Training
+from mmdgm.stages import Training
+from mmdgm.training import Trainer
 
 
 @pytest.mark.slow

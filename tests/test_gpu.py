@@ -12,7 +12,8 @@ from mmdgm.batches import Batches
 from mmdgm.evaluation import inference
 from mmdgm.imputation import impute
 from mmdgm.models import AveragedConditionalVAEConfig, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
-from mmdgm.training import SemiSupervisedTraining, Trainer, Training
+from mmdgm.stages import SemiSupervisedTraining, Training
+from mmdgm.training import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 

@@ -14,11 +14,12 @@ from sklearn.covariance import LedoitWolf
 from sklearn.impute import KNNImputer
 
 from mmdgm import datasets, frozen, posterior
+from mmdgm.configs import config_to_json
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.datasets import Dataset
 from mmdgm.evaluation import error_percent
 from mmdgm.persistence import write_json
-from mmdgm.presets import config_to_json, find_preset
+from mmdgm.presets import find_preset
 from mmdgm.reproduce import conditional_figures, few_labels, paper, runner
 from mmdgm.reproduce.baselines import IMPUTERS, NearestImages, OneGaussian
 from mmdgm.reproduce.patterns import mask_of

@@ -268,6 +268,7 @@ def test_all_seeds_share_one_graph(tmp_path, quiet, monkeypatch):
     experiments.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
     digits = datasets.load("digits")
     (images,) = made
+    assert len(began) == 2
     assert np.array_equal(images.numpy() * digits.scale, digits.x_train)  # in the order of the data set
     for seed, batches in enumerate(began):
         truth = np.delete(digits.y_train, labeled_draw(digits.y_train, 50, seed=seed))

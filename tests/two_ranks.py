@@ -15,7 +15,8 @@ from mmdgm import datasets
 from mmdgm.batches import Batches
 from mmdgm.devices import make_fabric
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
-from mmdgm.training import PretrainedTraining, SemiSupervisedTraining, Trainer
+from mmdgm.stages import PretrainedTraining, SemiSupervisedTraining
+from mmdgm.training import Trainer
 
 CASES = {
     # a balance term that matters

@@ -105,13 +105,16 @@ class Batches:
         binarised: bool = False,
         observed: Tensor | None = None,
         observed_unlabeled: Tensor | None = None,
-        first_guess: Tensor | None = None,
         hide: float = 0.0,
     ):
-        self.store = Store(x, y, x_unlabeled, observed, observed_unlabeled, first_guess)
+        self.store = Store(x, y, x_unlabeled, observed, observed_unlabeled)
         self.scale, self.binarised, self.seed, self.hide = scale, binarised, seed, hide
         self.labeled = IndexStream(len(x), labeled_batch, seed=(seed, 0), device=x.device)
         self.unlabeled = IndexStream(len(x_unlabeled), unlabeled_batch, seed=(seed, 1), device=x.device)
+
+    def begin_with(self, first_guess: Tensor) -> None:
+        """Give the unlabeled rows labels `(m,)` to begin with; −1: none."""
+        self.store = self.store._replace(first_guess=first_guess.to(self.store.x.device))
 
     @property
     def steps_per_epoch(self) -> int:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 
 from mmdgm import plots
 from mmdgm.batches import Batches
+from mmdgm.configs import Config, check, config_to_json
 from mmdgm.corruption import rand_drop, rect
 from mmdgm.datasets import Dataset
 from mmdgm.devices import keep_freed_memory, make_fabric
@@ -27,12 +28,13 @@ from mmdgm.neighbours import first_guesses, handwriting_graph
 from mmdgm.persistence import claimed, read_json, write_json, write_tensors
 from mmdgm.prepared import Preprocessing, shown
 from mmdgm.preprocessing import to_unit
-from mmdgm.presets import Config, check, config_to_json, find_preset
+from mmdgm.presets import find_preset
 from mmdgm.progress import Display, MetricsFile, read_metrics, tensorboard
 from mmdgm.runs import Rows, RunFolder, evaluate, load_data, read_run_config, split_rows
 from mmdgm.sampling import sample_grid
 from mmdgm.settings import defaults
-from mmdgm.training import Record, SemiSupervisedTraining, Trainer, checkpoint_step
+from mmdgm.stages import SemiSupervisedTraining
+from mmdgm.training import Record, Trainer, checkpoint_step
 
 
 def train_runs(
@@ -72,12 +74,14 @@ def train_runs(
             trainer = Trainer(model, config.training, fabric=fabric, runs=len(runs))
         else:
             trainer.model.load_state_dict(model.state_dict())
-        if config.data.spread and graph is None:
-            if fabric.is_global_zero:
-                console.print("looking for every image's neighbours …", highlight=False)
-            graph = _graph(dataset, rows, trainer.device)
-        batches = _batches(config, seed, dataset, rows, trainer.device, graph)
+        batches = _batches(config, seed, dataset, rows, trainer.device)
         trainer.check(batches)
+        if config.data.spread:
+            if graph is None:
+                if fabric.is_global_zero:
+                    console.print("looking for every image's neighbours, minutes on a CPU …", highlight=False)
+                graph = _graph(dataset, rows, trainer.device)
+            batches.begin_with(_first_guess(graph, rows, surest=config.data.spread))
         try:
             look_again = partial(_check_folder, config, seed, folder, resume)
             with _claimed_by_first_rank(fabric, folder.path, look_again):
@@ -276,9 +280,14 @@ def _graph(dataset: Dataset, rows: Rows, device: torch.device) -> csr_matrix:
     return handwriting_graph(to_unit(torch.from_numpy(images).to(device), dataset.scale))
 
 
-def _batches(
-    config: Config, seed: int, dataset: Dataset, rows: Rows, device: torch.device, graph: csr_matrix | None
-) -> Batches:
+def _first_guess(graph: csr_matrix, rows: Rows, *, surest: float) -> torch.Tensor:
+    """Labels `(m,)` of the unlabeled rows, spread along their graph; −1 where they are not sure enough."""
+    labels = np.full(graph.shape[0], -1)
+    labels[rows.labeled] = rows.y
+    return torch.from_numpy(first_guesses(graph, labels, surest=surest)[rows.unlabeled])
+
+
+def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: torch.device) -> Batches:
     training = config.training
     if len(rows.x_unlabeled) and not isinstance(training, SemiSupervisedTraining):
         raise InputError(
@@ -286,17 +295,10 @@ def _batches(
             f"with --set unlabeled=false"
         )
     x, y, x_unlabeled = (torch.from_numpy(part.copy()).to(device) for part in (rows.x, rows.y, rows.x_unlabeled))
-    first_guess = None
-    if graph is not None:
-        labels = np.full(graph.shape[0], -1)
-        labels[rows.labeled] = rows.y
-        guesses = first_guesses(graph, labels, surest=config.data.spread)[rows.unlabeled]
-        first_guess = torch.from_numpy(guesses).to(device)
     return Batches(
         x,
         y,
         x_unlabeled,
-        first_guess=first_guess,
         scale=dataset.scale,
         labeled_batch=training.batch,
         unlabeled_batch=training.unlabeled_batch if isinstance(training, SemiSupervisedTraining) else 0,

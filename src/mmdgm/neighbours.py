@@ -37,8 +37,8 @@ CHUNK = 500
 def first_guesses(graph: csr_matrix, y: Labels, *, surest: float) -> Labels:
     """Labels `(n,)` for unlabeled rows of a graph; given ones as they are, −1 for those that are not sure enough.
 
-    Of y, −1 is unlabeled. Of the rows that come to a class, the share `surest` gets it: those of whose labels the
-    largest share is by which the first class is ahead of the second.
+    Of y, −1 is unlabeled. Of the rows that come to a class, the share `surest` gets it: those with the largest
+    (F₁ − F₂)/ΣF, where F₁ and F₂ are the largest two of a row of F.
     """
     reached = spread(graph, y, kept=0.998)
     first_two = np.partition(reached, -2, axis=1)[:, -2:]
@@ -109,17 +109,16 @@ def neighbour_graph(points: Tensor, *, neighbours: int = NEIGHBOURS) -> csr_matr
 
 def nearest_rows(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Squared distances and numbers, `(n, k)` each, of the k points `(n, d)` nearest to each, in order."""
-    k = min(k, len(points) - 1)
+    n, k = len(points), min(k, len(points) - 1)
     length = points.square().sum(dim=1)
-    distances, numbers = [], []
-    for start in range(0, len(points), CHUNK):
+    # Made beforehand: small pieces, kept one by one between large ones that are freed, would break the heap up
+    distance, number = points.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=points.device)
+    for start in range(0, n, CHUNK):
         rows = slice(start, start + CHUNK)
-        squared = length[rows, None] + length - 2 * points[rows] @ points.T
+        squared = torch.addmm(length, points[rows], points.T, alpha=-2).add_(length[rows, None])
         squared.diagonal(start).fill_(torch.inf)  # none is its own neighbour
-        distance, number = squared.topk(k, dim=1, largest=False)
-        distances.append(distance.clamp(min=0))
-        numbers.append(number)
-    return torch.cat(distances), torch.cat(numbers)
+        distance[rows], number[rows] = squared.topk(k, dim=1, largest=False)
+    return distance.clamp_(min=0), number
 
 
 def graph_of(distance: Tensor, number: Tensor) -> csr_matrix:

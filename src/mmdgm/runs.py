@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from mmdgm import datasets
+from mmdgm.configs import Config, config_from_json
 from mmdgm.datasets import Dataset, Images, Labels
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
@@ -25,7 +26,6 @@ from mmdgm.models import VAE
 from mmdgm.networks import Shape
 from mmdgm.persistence import read_json, read_tensors
 from mmdgm.prepared import prepare
-from mmdgm.presets import Config, config_from_json
 from mmdgm.splits import Indices, complement, labeled_draw, validation_split
 
 

@@ -35,14 +35,15 @@ from mmdgm.bench.workloads import (
     steps_for,
     training_images,
 )
+from mmdgm.configs import ModelConfig
 from mmdgm.devices import Precision, keep_freed_memory, pick_device
 from mmdgm.environment import device_name, versions
 from mmdgm.evaluation import predict_scores
 from mmdgm.imputation import impute
 from mmdgm.models import MarginalConditionalVAEConfig
-from mmdgm.presets import CONV_MMCVA, ModelConfig, find_preset
+from mmdgm.presets import CONV_MMCVA, find_preset
+from mmdgm.stages import SemiSupervisedTraining, Training
 from mmdgm.steps import Execution
-from mmdgm.training import SemiSupervisedTraining, Training
 
 HELD_OUT = 1000  # images that the bound of the MLP-VAEs is measured on
 LONG = 3000  # epochs of the paper's schedule: steps are executed as in a long run

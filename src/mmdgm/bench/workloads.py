@@ -17,13 +17,14 @@ from mmdgm.batches import Batches, Rows
 from mmdgm.bench import peers
 from mmdgm.bench.marginalising import marginalising_step
 from mmdgm.bench.timing import rate
+from mmdgm.configs import ModelConfig
 from mmdgm.devices import Precision
 from mmdgm.errors import InputError
 from mmdgm.evaluation import mean_elbo
 from mmdgm.models import MarginalConditionalVAE, MaxMarginConditionalVAE, VAEConfig
-from mmdgm.presets import ModelConfig
+from mmdgm.stages import SemiSupervisedTraining, Training
 from mmdgm.steps import Execution, Objective
-from mmdgm.training import SemiSupervisedTraining, Trainer, Training
+from mmdgm.training import Trainer
 
 SHAPE = (1, 28, 28)
 SCALE = 256.0

@@ -12,9 +12,10 @@ from rich.table import Table
 from mmdgm import experiments, runs
 from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, print_json
 from mmdgm.cli.own import refuse, train_on
+from mmdgm.configs import config_from_json
 from mmdgm.errors import InputError
 from mmdgm.own_runs import is_own
-from mmdgm.presets import config_from_json, find_preset
+from mmdgm.presets import find_preset
 from mmdgm.ranks import is_first
 from mmdgm.settings import override
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from mmdgm.batches import Batches, Store
 from mmdgm.devices import make_fabric
 from mmdgm.models import VAE
-from mmdgm.training import Record, SemiSupervisedTraining, Trainer
+from mmdgm.stages import SemiSupervisedTraining
+from mmdgm.training import Record, Trainer
 
 Values = NDArray[np.float32]
 Labels = NDArray[np.int64]  # −1: unlabeled

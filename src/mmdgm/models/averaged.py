@@ -6,7 +6,7 @@ weights ψ̄ are a running average of ψ. At step t = 0, 1, …, before ψ is ch
     ψ̄ ← ψ̄ + max(1 − a, 10/(10 + t)) · (ψ − ψ̄)      a  share that is kept; early on, ψ̄ spans a tenth of the steps
     ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is, in the bound
 
-The hat loss takes the guess argmax_k s_k of the distorted image.
+The hat loss takes the guess argmax_k s_k of the distorted image. A first guess, while trusted, stands for both.
 """
 
 import copy

@@ -15,7 +15,8 @@ for the straight-through term: the gradient of the generative loss with respect 
 weighted, into softmax(s). The weight stays, or fades linearly to 0 in training: early on the gradient turns whole
 groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise. The hat loss
 may come in later, when the labels have taught what they can: it makes the classifier sure of what it guesses then.
-Or unlabeled rows come with a first guess (see `neighbours`), which stands for ŷ in a first part of training.
+Or unlabeled rows come with a first guess (see `neighbours`), which stands for ŷ in a first part of training, or in
+all of it.
 """
 
 import math
@@ -102,7 +103,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return at_least_float32(self.classifier(x))
 
     def _trusted(self, first_guess: Tensor | None, guess: Tensor) -> Tensor:
-        """The putative labels ŷ of unlabeled rows; early in training the first guess, where there is one."""
+        """The putative labels ŷ of unlabeled rows; while it is trusted, the first guess, where there is one."""
         if first_guess is None or not self.first_guesses:
             return guess
         trusted = (first_guess >= 0) & (1 - self.left < self.first_guesses)
@@ -176,7 +177,7 @@ class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
     hat_starts: float = setting(0.0, "share of training that passes before the hat loss comes in", least=0, most=1)
     first_guesses: float = setting(
         0.0,
-        "share of training, its first part, that takes unlabeled rows' labels spread from neighbours",
+        "share of training, its first part, that takes unlabeled rows' labels from neighbours; 1: all of it",
         least=0,
         most=1,
     )

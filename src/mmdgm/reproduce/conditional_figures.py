@@ -21,7 +21,8 @@ from mmdgm.persistence import write_json
 from mmdgm.reproduce.runner import Reproduction
 from mmdgm.runs import TrainedRun, load_run, split_rows
 from mmdgm.sampling import sample_grid
-from mmdgm.training import Trainer, Training
+from mmdgm.stages import Training
+from mmdgm.training import Trainer
 
 FIGURES = "figures-ssl-mnist"
 PRESETS = ("mnist-mmcva-100", "mnist-mmcva-100-modern")

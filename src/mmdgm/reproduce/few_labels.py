@@ -70,7 +70,10 @@ def table_6(results: Results) -> list[Sheet]:
             title="Table 6, continued. What a seed of ours takes",
             header=["preset", "seeds", "steps", "seconds", "images/s", "device"],
             rows=[cost(results, preset) for presets in TABLE_6.values() for preset in presets if preset],
-            notes=["Seconds of training, without those of compiling. Several runs may have shared the device."],
+            notes=[
+                "Seconds of training, without those of compiling and of looking for neighbours. Several runs may "
+                "have shared the device."
+            ],
         ),
     ]
 

@@ -17,6 +17,7 @@ import numpy as np
 from rich.console import Console
 
 from mmdgm import datasets
+from mmdgm.configs import Config
 from mmdgm.datasets import Dataset
 from mmdgm.devices import pick_device
 from mmdgm.environment import device_name, git_commit, versions
@@ -24,7 +25,7 @@ from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.experiments import differing_settings, train_runs
 from mmdgm.imputation import missing_mse
 from mmdgm.persistence import read_json, write_json, write_whole
-from mmdgm.presets import Config, find_preset
+from mmdgm.presets import find_preset
 from mmdgm.reproduce.baselines import IMPUTERS
 from mmdgm.reproduce.paper import TABLE_4
 from mmdgm.reproduce.patterns import mask_of, missing_pixels, unit_images
