@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mmdgm.errors import InputError
 from mmdgm.models import (
@@ -16,19 +16,15 @@ from mmdgm.prepared import Preprocessing
 from mmdgm.settings import from_json, setting, settings_of, to_json
 from mmdgm.stages import ClassifierFirstTraining, PretrainedTraining, SemiSupervisedTraining, Training
 
-ModelConfig = VAEConfig | MaxMarginVAEConfig | MaxMarginConditionalVAEConfig | MarginalConditionalVAEConfig
-# what a config.json may name
-KINDS = (
-    VAEConfig,
-    MaxMarginVAEConfig,
-    MaxMarginConditionalVAEConfig,
-    AveragedConditionalVAEConfig,
-    MarginalConditionalVAEConfig,
-    Training,
-    SemiSupervisedTraining,
-    PretrainedTraining,
-    ClassifierFirstTraining,
+ModelConfig = (
+    VAEConfig
+    | MaxMarginVAEConfig
+    | MaxMarginConditionalVAEConfig
+    | AveragedConditionalVAEConfig
+    | MarginalConditionalVAEConfig
 )
+TRAININGS = (Training, SemiSupervisedTraining, PretrainedTraining, ClassifierFirstTraining)
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (*get_args(ModelConfig), *TRAININGS)}  # in a config.json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +95,9 @@ def config_to_json(config: Config) -> dict[str, Any]:
 
 def config_from_json(values: dict[str, Any]) -> Config:
     """The config that `config_to_json` wrote."""
-    kinds: dict[str, Any] = {kind.__name__: kind for kind in KINDS}
     try:
         parts = {part: dict(values[part]) for part in ("model", "training")}
-        model, training = (from_json(kinds[fields.pop("kind")], fields) for fields in parts.values())
+        model, training = (from_json(KINDS[fields.pop("kind")], fields) for fields in parts.values())
         return Config(
             preset=values["preset"], data=from_json(Data, values["data"]), model=model, training=training
         )
