@@ -9,9 +9,11 @@ import torch
 
 from mmdgm import datasets
 from mmdgm.batches import Batches
+from mmdgm.bending import bent_distance, gradients
 from mmdgm.evaluation import inference
 from mmdgm.imputation import impute
 from mmdgm.models import AveragedConditionalVAEConfig, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
+from mmdgm.neighbours import handwriting_graph
 from mmdgm.stages import SemiSupervisedTraining, Training
 from mmdgm.training import Trainer
 
@@ -157,3 +159,15 @@ def test_captured_imputation_is_the_plain_one():
         for _ in range(5):
             current = torch.where(hole, model.reconstruct(current), observed)
     np.testing.assert_allclose(filled, current.cpu().numpy(), atol=1e-5)
+
+
+def test_neighbours_are_those_of_the_cpu():
+    x = torch.from_numpy(datasets.load("digits").x_train[:600]).float() / 16
+    x = torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+    slopes = gradients(x)
+    pairs = slopes[:300], slopes[300:]
+    torch.testing.assert_close(
+        bent_distance(*(part.cuda() for part in pairs)).cpu(), bent_distance(*pairs), rtol=1e-4, atol=1e-4
+    )
+    here, there = (handwriting_graph(images).toarray() for images in (x, x.cuda()))
+    assert ((here > 0) == (there > 0)).mean() > 0.999  # but where two are equally far
