@@ -76,10 +76,11 @@ def test_figures_in_the_text_are_those_of_the_result_files():
     deviations, mmcva = ((ROOT / page).read_text() for page in ("results/DEVIATIONS.md", "docs/mmcva.md"))
     assert f"with 100 labels: {short('table6/mnist-mmcva-100')} %" in deviations
     assert f"{short('ablations/mnist-mmcva-100-classifier')} %" in deviations
-    for labels in ("1000", "all"):
+    for labels in ("100", "1000", "all"):
         plain, averaged = (short(f"table6/mnist-mmcva-{labels}{kind}") for kind in ("", "-modern"))
         assert re.search(rf" {plain} % \(paper [^)]*\), averaged and distorted {averaged} ", deviations)
         assert f"in {averaged.split()[0]} against {plain.split()[0]} %" in mmcva
+    assert f"errs in **{spread('table6/mnist-mmcva-100-modern')} %** with 100 labels" in README
     assert f"[{spread('mnist/mnist-mmcva-100-84-epochs')} %]" in (ROOT / "docs" / "performance.md").read_text()
     seed_0 = json.loads((ROOT / "results/table6/mnist-mmcva-100/seed-0/result.json").read_text())
     assert f"errs in {seed_0['error_percent']:.2f} % of the test images" in README
@@ -105,7 +106,7 @@ def test_published_runs_are_those_of_the_presets():
         shown = (trained["error_percent"], trained["elbo"])
         assert figures.setdefault((cell, seed), shown) == shown
         cells.add((file.parts[-4], cell))
-    assert len(cells) == 4 + 6 + 5 + 6 + 9 + 5
+    assert len(cells) == 4 + 6 + 5 + 7 + 9 + 5
 
 
 def test_the_neighbours_of_the_embedding_are_those_of_the_result_file():
