@@ -1,5 +1,6 @@
 """Which device, how many of them, and in which number format: a Lightning Fabric, set up."""
 
+import atexit
 import contextlib
 import ctypes
 import logging
@@ -122,4 +123,12 @@ def make_fabric(
         strategy=DDPStrategy(find_unused_parameters=True) if devices * num_nodes > 1 else "auto",
     )
     fabric.launch()
+    if fabric.world_size > 1:
+        atexit.register(_leave_group)
     return fabric
+
+
+def _leave_group() -> None:
+    """End the connection to the other processes: one that ends with it open aborts now and then (gloo)."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
