@@ -5,13 +5,15 @@ import pytest
 import torch
 
 from mmdgm import augmentation
-from mmdgm.augmentation import distort, upright, warp
+from mmdgm.augmentation import distort, upright, warp, waves
 
 NOTHING = {"angle": 0.0, "down": 0.0, "right": 0.0, "scale": 1.0, "slant": 0.0}
+NO_DISTORTION = {"turn": 0.0, "shift": 0.0, "zoom": 0.0, "shear": 0.0}
 
 
-def warped(x, **amounts):
-    return warp(x, **{name: torch.full((len(x),), value) for name, value in {**NOTHING, **amounts}.items()})
+def warped(x, bent=None, **amounts):
+    amounts = {name: torch.full((len(x),), value) for name, value in {**NOTHING, **amounts}.items()}
+    return warp(x, **amounts, bent=bent)
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def images():
 
 def test_nothing_changes_where_all_amounts_are_zero(images):
     torch.testing.assert_close(warped(images), images)
-    torch.testing.assert_close(distort(images, turn=0, shift=0, zoom=0, shear=0), images)
+    torch.testing.assert_close(distort(images, **NO_DISTORTION), images)
 
 
 def test_a_quarter_turn(images):
@@ -72,12 +74,64 @@ def test_each_image_has_amounts_of_its_own_within_the_limits(monkeypatch):
     monkeypatch.setattr(augmentation, "warp", lambda x, **amounts: drawn.update(amounts) or x)
     distort(torch.rand(2000, 1, 8, 8), turn=20, shift=3, zoom=0.2, shear=0.1)
     drawn["scale"] = drawn["scale"] - 1
+    assert drawn.pop("bent") is None
     assert drawn.keys() == LIMITS.keys()
     for name, limit in LIMITS.items():
         assert 0.99 * limit < drawn[name].abs().max() <= limit
         assert drawn[name].std() == pytest.approx(limit / math.sqrt(3), rel=0.05)  # uniform
         assert abs(drawn[name].mean()) < 0.05 * limit
     assert (torch.corrcoef(torch.stack(list(drawn.values()))) - torch.eye(5)).abs().max() < 0.08
+
+
+def test_an_image_is_bent_where_the_movements_lead():
+    ramp = torch.arange(64.0).view(1, 1, 8, 8)  # 8 more a row, 1 more a column
+    bent = torch.zeros(1, 2, 8, 8)
+    bent[0, 0, 3, 4], bent[0, 1, 3, 5] = 0.5, -0.25
+    expected = ramp.clone()
+    expected[0, 0, 3, 4] += 4
+    expected[0, 0, 3, 5] -= 0.25
+    torch.testing.assert_close(warped(ramp, bent=bent), expected)
+
+
+def test_movements_start_from_where_the_other_amounts_lead(images):
+    moved, bent = warped(images, down=2.0), torch.zeros(3, 2, 8, 8)
+    bent[:, 1] = 1
+    shifted = torch.zeros_like(moved)
+    shifted[..., :-1] = moved[..., 1:]
+    torch.testing.assert_close(warped(images, down=2.0, bent=bent), shifted)
+
+
+def test_waves_are_normal_smooth_and_each_image_s_own():
+    torch.manual_seed(0)
+    movements = waves(torch.zeros(2000, 1, 28, 14))
+    assert movements.shape == (2000, 2, 28, 14)
+    corner = movements[:, :, 0, 0]  # beyond the outer points their value stays, but for cubic overshoot
+    assert corner.std() == pytest.approx(1, rel=0.25)
+    assert corner.mean() == pytest.approx(0, abs=0.06)
+    assert torch.corrcoef(corner.T)[0, 1].abs() < 0.06
+    steps = movements.diff(dim=2).square().mean().sqrt()
+    assert 0.05 < steps < 2 / augmentation.BENT_EVERY  # points 7 pixels apart differ by √2 on average
+    far = torch.stack([movements[:, 0, 3, 3], movements[:, 0, 24, 10]])
+    assert torch.corrcoef(far)[0, 1].abs() < 0.06
+
+
+def test_strength_is_a_factor_of_all_amounts(monkeypatch, images):
+    drawn = []
+    monkeypatch.setattr(augmentation, "warp", lambda x, **amounts: drawn.append(amounts) or x)
+    for strength in (1.0, torch.tensor(0.25)):
+        torch.manual_seed(0)
+        distort(images, turn=20, shift=3, zoom=0.2, shear=0.1, bend=0.7, strength=strength)
+    whole, quarter = drawn
+    for name in ("angle", "down", "right", "slant", "bent"):
+        torch.testing.assert_close(quarter[name], whole[name] / 4)
+    torch.testing.assert_close(quarter["scale"] - 1, (whole["scale"] - 1) / 4)
+    assert 0.3 < whole["bent"].std() < 0.9
+
+
+def test_without_strength_images_stay(images):
+    limits = {"turn": 20.0, "shift": 3.0, "zoom": 0.2, "shear": 0.1, "bend": 1.0}
+    torch.testing.assert_close(distort(images, **limits, strength=0.0), images)
+    assert not torch.allclose(distort(images, **NO_DISTORTION, bend=1.0), images)
 
 
 def test_upright_takes_out_slant_and_place():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from mmdgm import models
 from mmdgm.batches import Batch
 from mmdgm.models import AveragedConditionalVAE, AveragedConditionalVAEConfig, MaxMarginConditionalVAE
 from mmdgm.networks import Classifier
@@ -125,6 +126,17 @@ def test_the_classifier_sees_distorted_images_and_the_generative_model_the_image
     assert terms.elbo.shape == (6,)
 
 
+@pytest.mark.parametrize(("left", "strength"), [(1.0, 1.0), (0.4, 1.0), (0.1, 0.25), (0.0, 0.0)])
+def test_distortions_shrink_to_nothing_in_the_last_part_of_training(monkeypatch, left, strength):
+    model = averaged(bend=0.5, fading=0.4).train()
+    model.left.fill_(left)
+    used = {}
+    monkeypatch.setattr(models.averaged, "distort", lambda x, **amounts: used.update(amounts) or x)
+    model(small_batch())
+    assert used["bend"] == 0.5
+    assert used["strength"].item() == pytest.approx(strength)
+
+
 def test_a_look_at_the_objective_changes_nothing_and_distorts_nothing():
     model = averaged(turn=20.0, shift=2.0).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -202,8 +214,8 @@ def test_a_step_is_one_graph():
 
 
 def test_config_builds_it_with_all_its_settings():
-    settings = {"averaging": 0.97, "straight_through": 1e-3}
-    distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2}
+    settings = {"averaging": 0.97, "straight_through": 1e-3, "fading": 0.4}
+    distortion = {"turn": 5.0, "shift": 2.0, "zoom": 0.1, "shear": 0.2, "bend": 0.5}
     others = {"alpha": 0.2, "hat_weight": 0.6, "margin": 2.0, "hat_starts": 0.1, "first_guesses": 0.3}
     config = AveragedConditionalVAEConfig(z=4, **settings, **distortion, **others)
     model = config.build(SHAPE, n_classes=3, n_rows=6)

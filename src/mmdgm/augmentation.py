@@ -4,22 +4,45 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import grid_sample
+from torch.nn.functional import grid_sample, interpolate
+
+BENT_EVERY = 7  # pixels between the points that are moved
 
 
-def distort(x: Tensor, *, turn: float, shift: float, zoom: float, shear: float) -> Tensor:
+def distort(
+    x: Tensor,
+    *,
+    turn: float,
+    shift: float,
+    zoom: float,
+    shear: float,
+    bend: float = 0.0,
+    strength: Tensor | float = 1.0,
+) -> Tensor:
     """Images `(rows, channels, height, width)`, each distorted by amounts of its own, see `warp`.
 
     They are uniform: the angle in ± `turn` degrees, down and right in ± `shift` pixels, the scale in 1 ± `zoom`,
-    the slant in ± `shear`.
+    the slant in ± `shear`. `bend` is the standard deviation of `waves`. `strength` is a factor of all.
     """
-    if not any((turn, shift, zoom, shear)):
+    if not any((turn, shift, zoom, shear, bend)):
         return x
-    draws = 2 * torch.rand((5, len(x)), device=x.device) - 1
+    draws = strength * (2 * torch.rand((5, len(x)), device=x.device) - 1)
     limits = (math.radians(turn), shift, shift, zoom, shear)
     # numbers, not a tensor of them: a step that is captured in a CUDA graph may copy nothing from the host
     angle, down, right, longer, slant = (limit * draw for limit, draw in zip(limits, draws, strict=True))
-    return warp(x, angle=angle, down=down, right=right, scale=1 + longer, slant=slant)
+    bent = strength * bend * waves(x) if bend else None
+    return warp(x, angle=angle, down=down, right=right, scale=1 + longer, slant=slant, bent=bent)
+
+
+def waves(x: Tensor) -> Tensor:
+    """Smooth random movements `(rows, 2, height, width)`, down and right, of the pixels of images.
+
+    They are from N(0, 1) at points seven pixels apart, and cubic between them.
+    """
+    height, width = x.shape[-2:]
+    points = [max(2, round(size / BENT_EVERY)) for size in (height, width)]
+    moved = torch.randn((len(x), 2, *points), device=x.device)
+    return interpolate(moved, size=(height, width), mode="bicubic", align_corners=False)
 
 
 def upright(x: Tensor) -> Tensor:
@@ -45,12 +68,23 @@ def upright(x: Tensor) -> Tensor:
     return warp(x, angle=nothing, down=-below, right=-beside, scale=1 + nothing, slant=slant)
 
 
-def warp(x: Tensor, *, angle: Tensor, down: Tensor, right: Tensor, scale: Tensor, slant: Tensor) -> Tensor:
+def warp(
+    x: Tensor,
+    *,
+    angle: Tensor,
+    down: Tensor,
+    right: Tensor,
+    scale: Tensor,
+    slant: Tensor,
+    bent: Tensor | None = None,
+) -> Tensor:
     """Images turned about their middle, scaled, slanted and moved, each `(rows,)`; zeros come in from outside.
 
     Coordinates are in pixels, down and right from the middle of the image. The pixel at (v, u) takes the value at
 
         u' = (cos·u − sin·v)/scale + slant·v − right      v' = (sin·u + cos·v)/scale − down
+
+    or where `bent` `(rows, 2, height, width)`, in pixels down and right, leads from there.
     """
     height, width = x.shape[-2:]
     v = (torch.arange(height, device=x.device) - (height - 1) / 2)[:, None]
@@ -58,6 +92,8 @@ def warp(x: Tensor, *, angle: Tensor, down: Tensor, right: Tensor, scale: Tensor
     angle, down, right, scale, slant = (amount[:, None, None] for amount in (angle, down, right, scale, slant))
     from_left = (angle.cos() * u - angle.sin() * v) / scale + slant * v - right
     from_top = (angle.sin() * u + angle.cos() * v) / scale - down
+    if bent is not None:
+        from_top, from_left = from_top + bent[:, 0], from_left + bent[:, 1]
     # (-1, 1) are the outer edges of the image
     grid = torch.stack([2 * from_left / width, 2 * from_top / height], dim=-1)
     return grid_sample(x, grid, align_corners=False)

@@ -7,6 +7,7 @@ weights ψ̄ are a running average of ψ. At step t = 0, 1, …, before ψ is ch
     ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is, in the bound
 
 The hat loss takes the guess argmax_k s_k of the distorted image. A first guess, while trusted, stands for both.
+Distortions may shrink to nothing in a last part of training: batch statistics, too, end as those of real images.
 """
 
 import copy
@@ -43,11 +44,14 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
         shift: float = 0.0,
         zoom: float = 0.0,
         shear: float = 0.0,
+        bend: float = 0.0,
+        fading: float = 0.0,
         **others: Any,  # of MaxMarginConditionalVAE
     ):
         super().__init__(classifier, encoder, decoder, **others)
         self.averaging = averaging
-        self.distortion = {"turn": turn, "shift": shift, "zoom": zoom, "shear": shear}
+        self.distortion = {"turn": turn, "shift": shift, "zoom": zoom, "shear": shear, "bend": bend}
+        self.fading = fading
         self.average = copy.deepcopy(classifier).requires_grad_(False)
         self.register_buffer("steps", torch.zeros(()))
 
@@ -79,7 +83,8 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
 
     def _training_scores(self, x: Tensor) -> Tensor:
         if self.training:
-            x = distort(x, **self.distortion)
+            strength = (self.left / self.fading).clamp(max=1) if self.fading else 1.0
+            x = distort(x, **self.distortion, strength=strength)
         return super()._training_scores(x)
 
     def _generative_terms(
@@ -100,9 +105,13 @@ class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
     zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
     shear: float = setting(0.0, "distortion: slant, up to", least=0)
+    bend: float = setting(0.0, "distortion: bends, the standard deviation of movements in pixels", least=0)
+    fading: float = setting(
+        0.0, "distortion: share of training, its last part, in which it shrinks to nothing", least=0, most=1
+    )
 
     model_class = AveragedConditionalVAE
 
     def arguments(self) -> dict[str, Any]:
-        names = ("averaging", "turn", "shift", "zoom", "shear")
+        names = ("averaging", "turn", "shift", "zoom", "shear", "bend", "fading")
         return super().arguments() | {name: getattr(self, name) for name in names}
