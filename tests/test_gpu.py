@@ -73,7 +73,8 @@ def test_fast_executions_follow_the_plain_one(name, execution):
 @pytest.mark.parametrize("execution", ["captured", "compiled+captured"])
 def test_an_averaged_model_begins_as_the_plain_one(execution):
     """Later a guess near a tie flips with the last bit, and changes what follows."""
-    config = AveragedConditionalVAEConfig(z=8, averaging=0.9, straight_through=1e-3, turn=10.0, shift=1.0)
+    distortion = {"turn": 10.0, "shift": 1.0, "bend": 0.5, "fading": 0.5}
+    config = AveragedConditionalVAEConfig(z=8, averaging=0.9, straight_through=1e-3, **distortion)
     settings = {"epochs": 8, "unlabeled_batch": 400, "log_every": 1, "precision": "32-true"}
     curves = []
     for how in ("plain", execution):

@@ -210,13 +210,16 @@ MNIST_MMCVA_1000_MODERN = replace(
     preset="mnist-mmcva-1000-modern",
     model=replace(MORE_DISTORTED, **WITH_1000_LABELS),
 )
-# validation error after 15,000 steps of 200 rows 0.36 %, after 40,000 0.33 % (seed 10, the classifier alone), of
-# MNIST_MMCVA_ALL 0.43 %
+# Validation errors, the classifier alone. 50,000/10,000 split, not bent, seed 10: 0.36 % after 15,000 steps of 200
+# rows, 0.33 % after 40,000; of MNIST_MMCVA_ALL 0.43 %. 20,000/40,000 split, 8,000 steps, averaging .996, seed 20:
+#   bent, all distortions fading   0.448 %
+#   neither                        0.482 % (averaging .999); bent alone  0.485 %
 MNIST_MMCVA_ALL_MODERN = replace(
     MNIST_MMCVA_ALL,
     preset="mnist-mmcva-all-modern",
-    model=replace(MORE_DISTORTED, hat_weight=0.0, balance_weight=0.0, straight_through=0.0),
-    training=Training(epochs=100, batch=200, learning_rate=1e-3),
+    model=replace(MORE_DISTORTED, bend=0.7, fading=0.3, hat_weight=0.0, balance_weight=0.0, straight_through=0.0),
+    # in bf16 on CPUs too, as with 100 labels
+    training=Training(epochs=90, batch=200, learning_rate=1e-3, precision="bf16-mixed"),
 )
 
 

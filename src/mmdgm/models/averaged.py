@@ -7,7 +7,8 @@ weights ψ̄ are a running average of ψ. At step t = 0, 1, …, before ψ is ch
     ŷ = argmax_k s̄_k(x)                             guess for unlabeled x as it is, in the bound
 
 The hat loss takes the guess argmax_k s_k of the distorted image. A first guess, while trusted, stands for both.
-Distortions may shrink to nothing in a last part of training: batch statistics, too, end as those of real images.
+Distortions may fade in a last part of training, and are gone long enough before the end for ψ̄, and the average's
+batch statistics, to be those of images as they are.
 """
 
 import copy
@@ -83,7 +84,7 @@ class AveragedConditionalVAE(MaxMarginConditionalVAE):
 
     def _training_scores(self, x: Tensor) -> Tensor:
         if self.training:
-            strength = (self.left / self.fading).clamp(max=1) if self.fading else 1.0
+            strength = (1.5 * self.left / self.fading - 0.5).clamp(0, 1) if self.fading else 1.0
             x = distort(x, **self.distortion, strength=strength)
         return super()._training_scores(x)
 
@@ -107,7 +108,10 @@ class AveragedConditionalVAEConfig(MaxMarginConditionalVAEConfig):
     shear: float = setting(0.0, "distortion: slant, up to", least=0)
     bend: float = setting(0.0, "distortion: bends, the standard deviation of movements in pixels", least=0)
     fading: float = setting(
-        0.0, "distortion: share of training, its last part, in which it shrinks to nothing", least=0, most=1
+        0.0,
+        "distortion: share of training, its last part, in which it shrinks, and is gone in the last third of that",
+        least=0,
+        most=1,
     )
 
     model_class = AveragedConditionalVAE
