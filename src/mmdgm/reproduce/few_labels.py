@@ -85,7 +85,7 @@ def cost(results: Results, preset: str) -> list[str]:
         return [preset, "0", *[ABSENT] * 4]
     seconds, speed = (np.mean([run[what] for run in runs]) for what in ("seconds", "images_per_second"))
     devices = ", ".join(sorted({run["device"] for run in runs}))
-    return [preset, str(len(runs)), f"{runs[0]['steps']:,}", f"{seconds:.0f}", f"{speed:,.0f}", devices]
+    return [preset, str(len(runs)), f"{runs[0]['steps']:,}", f"{seconds:,.0f}", f"{speed:,.0f}", devices]
 
 
 def ablations(results: Results) -> list[Sheet]:
