@@ -83,14 +83,15 @@ def test_a_saved_grid_is_the_grid(tmp_path):
 @pytest.mark.parametrize(
     ("terms", "rows", "size"), [(1, 1, (330, 264)), (4, 3, (1320, 264)), (5, 50, (1320, 528))]
 )
-def test_curves_have_a_panel_per_term(tmp_path, terms, rows, size):
+def test_curves_have_a_panel_per_term_that_is_not_left_out(tmp_path, terms, rows, size):
     metrics = [
         {
             "stage": "train",
             "step": 10 * k,
             "epoch": k / 2,
             "learning_rate": 1e-3,
-            **{f"term_{t}": t * k**0.5 for t in range(terms)},  # term_0 is constant
+            "left_out": 0.0,
+            **{f"term_{t}": 1 + t * k**0.5 for t in range(terms)},  # term_0 is constant
             "images_per_second": 1.0,
             "seconds": 1.0 * k,
         }

@@ -42,11 +42,11 @@ def save_grid(path: Path, images: NDArray[Any]) -> None:
 
 
 def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write a PNG with one panel per term of the objective, against the step."""
+    """Write a PNG with one panel per term of the objective, against the step. Terms left out are always 0."""
     from matplotlib.figure import Figure
 
     known = {"stage", "step", "epoch", "learning_rate", "images_per_second", "seconds"}
-    names = [name for name in rows[0] if name not in known]
+    names = [name for name in rows[0] if name not in known and any(row[name] for row in rows)]
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(figsize=(3 * columns, 2.4 * lines), layout="constrained", dpi=110)
