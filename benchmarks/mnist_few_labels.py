@@ -23,11 +23,11 @@ from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC
 
 import mmdgm
-from mmdgm import datasets
 from mmdgm.cli.train import parse_seeds
-from mmdgm.datasets import Dataset
-from mmdgm.environment import versions
-from mmdgm.splits import complement, labeled_draw
+from mmdgm.data import datasets
+from mmdgm.data.datasets import Dataset
+from mmdgm.data.splits import complement, labeled_draw
+from mmdgm.experiments.provenance import versions
 
 LABELS = 100
 

@@ -19,13 +19,14 @@ from rich.table import Table
 from sklearn.svm import LinearSVC
 from torch import Tensor
 
-from mmdgm import datasets, experiments, runs
-from mmdgm.datasets import Dataset
-from mmdgm.frozen import embed
-from mmdgm.margins import hinge
+from mmdgm.data import datasets
+from mmdgm.data.datasets import Dataset
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.presets import find_preset
+from mmdgm.inference.frozen import embed
 from mmdgm.models import MaxMarginVAE
-from mmdgm.models.pegasos import Axes, fit_linear_svm, pegasos
-from mmdgm.presets import find_preset
+from mmdgm.models.linear_svm import Axes, fit_linear_svm, pegasos
+from mmdgm.models.losses import hinge
 from mmdgm.settings import override
 
 C = 1.0
@@ -36,11 +37,11 @@ SHRINKAGES = (1.0, 0.001)
 def train_vae(epochs: int, *, data_dir: Path | None, console: Console) -> MaxMarginVAE:
     config, overrides = override(find_preset("mnist-va").config, [f"epochs={epochs}"])
     with tempfile.TemporaryDirectory() as folder:
-        run = runs.RunFolder(Path(folder) / "mnist-va")
-        experiments.train_runs(
+        run = run_folder.RunFolder(Path(folder) / "mnist-va")
+        training_runs.train_runs(
             config, [(0, run)], overrides=overrides, console=console, data_dir=data_dir, device="cpu"
         )
-        model = runs.load_run(run.path, device="cpu").model
+        model = run_folder.load_run(run.path, device="cpu").model
         assert isinstance(model, MaxMarginVAE)
         return model
 

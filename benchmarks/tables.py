@@ -40,8 +40,8 @@ from sklearn.svm import SVC
 
 import mmdgm
 from mmdgm.cli.train import parse_seeds
-from mmdgm.environment import versions
-from mmdgm.splits import labeled_draw
+from mmdgm.data.splits import labeled_draw
+from mmdgm.experiments.provenance import versions
 
 DATASETS: dict[str, Callable[..., Any]] = {
     "breast cancer": load_breast_cancer,

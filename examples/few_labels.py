@@ -13,14 +13,15 @@ from rich.table import Table
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
-from mmdgm import datasets, experiments, runs
-from mmdgm.presets import find_preset
+from mmdgm.data import datasets
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.presets import find_preset
 
 SEEDS = (0, 1, 2)
 RUNS = Path("runs/demo")
 
 
-def baseline_errors(dataset: datasets.Dataset, rows: runs.Rows) -> dict[str, float]:
+def baseline_errors(dataset: datasets.Dataset, rows: run_folder.Rows) -> dict[str, float]:
     """Test errors in percent, each on the run's own labels (and, for LabelSpreading, its unlabeled rows)."""
     labeled, unlabeled, test = (
         x.reshape(len(x), -1) / dataset.scale for x in (rows.x, rows.x_unlabeled, dataset.x_test)
@@ -38,13 +39,13 @@ def baseline_errors(dataset: datasets.Dataset, rows: runs.Rows) -> dict[str, flo
 def main() -> None:
     console = Console()
     config = find_preset("digits-mmcva-50").config
-    folders = [(seed, runs.RunFolder(RUNS / f"seed-{seed}")) for seed in SEEDS]
+    folders = [(seed, run_folder.RunFolder(RUNS / f"seed-{seed}")) for seed in SEEDS]
     for _, folder in folders:
         shutil.rmtree(folder.path, ignore_errors=True)  # the demo always starts anew
-    results = experiments.train_runs(config, folders, overrides={}, console=console)
+    results = training_runs.train_runs(config, folders, overrides={}, console=console)
 
     dataset = datasets.load("digits")
-    errors = [baseline_errors(dataset, runs.split_rows(dataset, config, seed)) for seed in SEEDS]
+    errors = [baseline_errors(dataset, run_folder.split_rows(dataset, config, seed)) for seed in SEEDS]
     columns = {name: [error[name] for error in errors] for name in errors[0]}
     columns["mmdgm"] = [result["error_percent"] for result in results]
     table = Table("test error %", *(f"seed {seed}" for seed in SEEDS), "mean", title="Digits, 50 labels")

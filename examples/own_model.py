@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Laplace, constraints
 
-from mmdgm import datasets
-from mmdgm.batches import Batches
-from mmdgm.evaluation import error_percent
-from mmdgm.likelihoods import Likelihood
+from mmdgm.data import datasets
+from mmdgm.data.batches import Batches
+from mmdgm.inference.evaluation import error_percent
 from mmdgm.models import MaxMarginVAE
-from mmdgm.networks import Encoder, Encoding
-from mmdgm.stages import Training
-from mmdgm.training import Trainer
+from mmdgm.networks.likelihoods import Likelihood
+from mmdgm.networks.stacks import Encoder, Encoding
+from mmdgm.training.plan import Training
+from mmdgm.training.trainer import Trainer
 
 
 class ResidualEncoder(Encoder):

@@ -6,10 +6,10 @@ README some. `make tables` runs this.
 
 from pathlib import Path
 
-from mmdgm.persistence import write_whole
-from mmdgm.reproduce.runner import lay_out
-from mmdgm.reproduce.sheets import markdown
-from mmdgm.reproduce.tables import TABLES
+from mmdgm.experiments.paper.runner import lay_out
+from mmdgm.experiments.paper.sheets import markdown
+from mmdgm.experiments.paper.tables import TABLES
+from mmdgm.files import write_whole
 
 RESULTS = Path(__file__).parent
 PAGES = (RESULTS.parent / "README.md", RESULTS.parent / "docs" / "reproduction.md")

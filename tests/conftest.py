@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from mmdgm import experiments, runs
 from mmdgm.cli import main
-from mmdgm.presets import find_preset
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.presets import find_preset
 from mmdgm.settings import override
 
 
@@ -47,5 +47,7 @@ def make_trained(tmp_path_factory, quiet):
     config, overrides = override(
         find_preset("digits-mmcva-50").config, ["epochs=30", "validation=100", "log_every=50"]
     )
-    experiments.train_runs(config, [(3, runs.RunFolder(path))], overrides=overrides, console=quiet, device="cpu")
+    training_runs.train_runs(
+        config, [(3, run_folder.RunFolder(path))], overrides=overrides, console=quiet, device="cpu"
+    )
     return path

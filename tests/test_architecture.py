@@ -1,4 +1,4 @@
-"""The house: imports point one way, and every module has its place and says what it is."""
+"""The house: folders are the flow of data, imports point one way, and every module says what it is."""
 
 import ast
 import subprocess
@@ -6,157 +6,61 @@ from pathlib import Path
 
 import pytest
 
-import mmdgm
+import house
 
-SOURCE = Path(mmdgm.__file__).parent
-
-# a module may import from those above it
-ORDER = [
-    "errors",
-    "ranks",
-    "datasets.base",
-    "datasets.files",
-    "datasets.digits",
-    "datasets.idx",
-    "datasets.mat",
-    "datasets.svhn",
-    "datasets.norb",
-    "datasets.about",
-    "datasets.sources",
-    "datasets.fetch",
-    "datasets",
-    "splits",
-    "preprocessing",
-    "contrast",
-    "corruption",
-    "batches",
-    "margins",
-    "settings",
-    "layers",
-    "likelihoods",
-    "networks",
-    "recipes",
-    "augmentation",
-    "bending",
-    "neighbours",
-    "models.vae",
-    "models.supervised",
-    "models.conditional",
-    "models.semisupervised",
-    "models.averaged",
-    "models.marginal",
-    "models.pegasos",
-    "models",
-    "persistence",
-    "prepared",
-    "schedules",
-    "stages",
-    "devices",
-    "optimizer",
-    "steps",
-    "training",
-    "progress",
-    "evaluation",
-    "keyed",
-    "tables",
-    "estimators.parameters",
-    "estimators.labels",
-    "estimators.codecs",
-    "estimators.neighbours",
-    "estimators.fitting",
-    "estimators.base",
-    "estimators.classifiers",
-    "estimators.imputer",
-    "estimators.splitters",
-    "estimators",
-    "frozen",
-    "posterior",
-    "imputation",
-    "sampling",
-    "own_data",
-    "own_images",
-    "own_tables",
-    "plots",
-    "configs",
-    "presets",
-    "environment",
-    "runs",
-    "own_runs",
-    "export",
-    "experiments",
-    "reproduce",
-    "reproduce.paper",
-    "reproduce.patterns",
-    "reproduce.baselines",
-    "reproduce.sheets",
-    "reproduce.supervised",
-    "reproduce.few_labels",
-    "reproduce.tables",
-    "reproduce.runner",
-    "reproduce.figures",
-    "reproduce.conditional_figures",
-    "bench",
-    "bench.naive",
-    "bench.marginalising",
-    "bench.peers",
-    "bench.timing",
-    "bench.workloads",
-    "bench.suite",
-    "cli.common",
-    "cli.lazy",
-    "cli.filling",
-    "cli.own",
-    "cli.presets",
-    "cli.train",
-    "cli.use",
-    "cli.predict",
-    "cli.export",
-    "cli.reproduce",
-    "cli.bench",
-    "cli.data",
-    "cli",
-    "__main__",
-]
+ROOT = Path(__file__).parents[1]
+MODULES = house.modules()
 
 
-def module_name(path):
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(part for part in parts if part != "__init__")
+def test_every_folder_has_its_place_in_the_order():
+    folders = {path.name for path in house.SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(house.FOLDERS)
 
 
-def imported_modules(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mmdgm":
-            inside = node.module.removeprefix("mmdgm").lstrip(".")
-            names = [f"{inside}.{alias.name}".lstrip(".") for alias in node.names]
-            yield from (name if name in ORDER else inside for name in names)
-        elif isinstance(node, ast.Import):
-            yield from (a.name.removeprefix("mmdgm.") for a in node.names if a.name.startswith("mmdgm."))
+def test_at_most_eight_files_lie_at_the_root():
+    assert len(list(house.SOURCE.glob("*.py"))) <= 8
 
 
-MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_imports_point_upward_inside_functions_too(path):
+    assert house.imports_against_the_flow(path) == []
 
 
-def test_every_module_has_a_place_in_the_order():
-    assert set(MODULES) - {""} == set(ORDER)
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_modules_say_what_they_are(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
 
 
-@pytest.mark.parametrize("name", ORDER)
-def test_imports_point_upward(name):
-    for imported in imported_modules(MODULES[name]):
-        if imported:
-            assert ORDER.index(imported) < ORDER.index(name), f"{name} imports {imported}"
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_files_and_functions_are_small(path):
+    assert house.too_large(path) == []
 
 
-@pytest.mark.parametrize("name", ORDER)
-def test_modules_say_what_they_are(name):
-    assert ast.get_docstring(ast.parse(MODULES[name].read_text()))
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_pages_show_the_folders_in_this_order(page):
+    text = (ROOT / page).read_text()
+    places = [text.find(f"{folder}/ ") for folder in house.FOLDERS]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_an_import_against_the_flow_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(house, "SOURCE", tmp_path)
+    (tmp_path / "models").mkdir()
+    wrong = tmp_path / "models" / "wrong.py"
+    wrong.write_text(
+        "from mmdgm import errors\n\ndef f():\n    from mmdgm.cli import main\n    import mmdgm.estimators\n"
+    )
+    assert house.imports_against_the_flow(wrong) == ["cli", "estimators"]
+    wrong.write_text("from mmdgm.data.batches import Batch\nfrom mmdgm.models.vae import VAE\nimport mmdgm\n")
+    assert house.imports_against_the_flow(wrong) == []
+    (root := tmp_path / "errors.py").write_text("from mmdgm import data\n")
+    assert house.imports_against_the_flow(root) == ["data"]
 
 
 def test_no_large_file_is_tracked():
-    root = SOURCE.parents[1]
-    if not (root / ".git").exists():
+    if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True)
-    files = [root / name for name in listed.stdout.split("\0") if name]
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
     assert not [file for file in files if file.is_file() and file.stat().st_size > 2**20]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmdgm import augmentation
-from mmdgm.augmentation import distort, upright, warp, waves
+from mmdgm.data import augmentation
+from mmdgm.data.augmentation import distort, upright, warp, waves
 
 NOTHING = {"angle": 0.0, "down": 0.0, "right": 0.0, "scale": 1.0, "slant": 0.0}
 NO_DISTORTION = {"turn": 0.0, "shift": 0.0, "zoom": 0.0, "shear": 0.0}

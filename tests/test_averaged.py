@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from mmdgm import models
-from mmdgm.batches import Batch
+from mmdgm.data.batches import Batch
 from mmdgm.models import AveragedConditionalVAE, AveragedConditionalVAEConfig, MaxMarginConditionalVAE
-from mmdgm.networks import Classifier
-from mmdgm.recipes import conditional_conv_networks, conv_classifier
+from mmdgm.networks.architectures import conditional_conv_networks, conv_classifier
+from mmdgm.networks.stacks import Classifier
 
 SHAPE = (1, 8, 8)
 WEIGHTS = {"alpha": 0.1, "hat_weight": 0.2, "balance_weight": 1e-2, "last_layer_decay": 1e-3}

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmdgm.batches import Batches, IndexStream
+from mmdgm.data.batches import Batches, IndexStream
 
 CPU = torch.device("cpu")
 

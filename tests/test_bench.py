@@ -11,11 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
-
-from mmdgm.bench import peers, suite, timing, workloads
-from mmdgm.bench.suite import Bench, Report, Sizes
-from mmdgm.bench.workloads import (
+from benchmarks.speed import peers, suite, timing, workloads
+from benchmarks.speed.suite import Bench, Report, Sizes
+from benchmarks.speed.workloads import (
     SHAPE,
     OurMLP,
     Steps,
@@ -26,8 +24,10 @@ from mmdgm.bench.workloads import (
     steps_for,
     training_images,
 )
+from torch.utils.flop_counter import FlopCounterMode
+
 from mmdgm.models import MaxMarginConditionalVAEConfig, VAEConfig
-from mmdgm.stages import SemiSupervisedTraining, Training
+from mmdgm.training.plan import SemiSupervisedTraining, Training
 from test_datasets import idx
 
 # --- timing ----------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_without_mnist_the_images_are_blobs(tmp_path):
 
 def test_where_mnist_lies_in_the_folder_its_first_images_are_taken(tmp_path, monkeypatch):
     rows = {"train": 12, "t10k": 10}
-    monkeypatch.setattr("mmdgm.datasets.idx.ROWS", rows)
+    monkeypatch.setattr("mmdgm.data.datasets.idx.ROWS", rows)
     (tmp_path / "mnist").mkdir()
     images = {part: np.random.default_rng(n).integers(0, 256, (n, 28, 28), np.uint8) for part, n in rows.items()}
     for part, n in rows.items():

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 import torch
+from benchmarks.speed.marginalising import accumulate_gradients, marginalising_step
+from benchmarks.speed.naive import copy_weights, loader_batches, naive_model, resident_batches, training_step
 from torch.nn.functional import cross_entropy
 
-from mmdgm.batches import Batch
-from mmdgm.bench.marginalising import accumulate_gradients, marginalising_step
-from mmdgm.bench.naive import copy_weights, loader_batches, naive_model, resident_batches, training_step
+from mmdgm.data.batches import Batch
 from mmdgm.models import MarginalConditionalVAEConfig, MaxMarginConditionalVAEConfig
 
 SMALL = (1, 8, 8)

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from benchmarks.speed.peers import PEERS, available
 
-from mmdgm.bench.peers import PEERS, available
 from mmdgm.models.vae import VAEConfig
 
 every_peer = pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from mmdgm.bending import bent_distance, gradients
+from mmdgm.propagation.deformation import bent_distance, gradients
 
 
 def literal(a, b, *, reach, radius):

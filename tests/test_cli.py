@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from conftest import image_size
-from mmdgm import __version__, datasets
+from mmdgm import __version__
 from mmdgm.cli import lazy
 from mmdgm.cli.train import parse_seeds
+from mmdgm.data import datasets
 from mmdgm.errors import InputError
-from mmdgm.presets import PRESETS
+from mmdgm.experiments.presets import PRESETS
 
 
 @pytest.mark.parametrize("command", [name for name in lazy.COMMANDS if name != "data"])

@@ -7,16 +7,16 @@ import pytest
 import test_datasets
 import test_datasets_norb
 import test_datasets_svhn
-from mmdgm import datasets
-from mmdgm.datasets import norb
+from mmdgm.data import datasets
+from mmdgm.data.datasets import norb
 from mmdgm.errors import InputError
 
 
 @pytest.fixture(name="data_dir")
 def make_data_dir(tmp_path, monkeypatch):
     """All data sets, small, in the default folder."""
-    monkeypatch.setattr("mmdgm.datasets.idx.ROWS", test_datasets.ROWS)
-    monkeypatch.setattr("mmdgm.datasets.svhn.ROWS", test_datasets_svhn.ROWS)
+    monkeypatch.setattr("mmdgm.data.datasets.idx.ROWS", test_datasets.ROWS)
+    monkeypatch.setattr("mmdgm.data.datasets.svhn.ROWS", test_datasets_svhn.ROWS)
     monkeypatch.setattr(norb, "ROWS", test_datasets_norb.ROWS)
     monkeypatch.setenv("MMDGM_DATA", str(tmp_path))
     for name in ("mnist", "fashion"):

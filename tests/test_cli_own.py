@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmdgm import datasets, own_runs
+from mmdgm.data import datasets
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
-from mmdgm.own_runs import load_own
-from mmdgm.runs import RunFolder
+from mmdgm.experiments import own_runs
+from mmdgm.experiments.own_runs import load_own
+from mmdgm.experiments.run_folder import RunFolder
 
 DIGITS = datasets.load("digits")
 SHORT = ("--epochs", 2, "--device", "cpu", "--json")

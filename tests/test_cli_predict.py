@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmdgm import datasets, runs
-from mmdgm.contrast import local_contrast
-from mmdgm.evaluation import predict_scores
+from mmdgm.data import datasets
+from mmdgm.data.contrast import local_contrast
+from mmdgm.data.npz import save_arrays
+from mmdgm.experiments import run_folder
+from mmdgm.inference.evaluation import predict_scores
 from mmdgm.models import VAE
-from mmdgm.own_data import save_arrays
 
 DIGITS = datasets.load("digits")
 
 
 @pytest.fixture(scope="module", name="run")
 def load(trained):
-    return runs.load_run(trained, device="cpu")
+    return run_folder.load_run(trained, device="cpu")
 
 
 @pytest.fixture(name="predict")
@@ -259,10 +260,10 @@ def test_help_says_what_is_for_presets_and_where_the_file_goes(mmdgm):
 
 
 def test_images_are_preprocessed_as_in_training(predict, trained, monkeypatch):
-    run = runs.load_run(trained, device="cpu")
+    run = run_folder.load_run(trained, device="cpu")
     data = dataclasses.replace(run.config.data, preprocessing="lcn")
     normalising = dataclasses.replace(run, config=dataclasses.replace(run.config, data=data))
-    monkeypatch.setattr(runs, "load_run", lambda *_, **__: normalising)
+    monkeypatch.setattr(run_folder, "load_run", lambda *_, **__: normalising)
     np.savez("x.npz", x=DIGITS.x_test[:30])
     expected = predict_scores(run.model, local_contrast(DIGITS.x_test[:30]), scale=1)
     np.testing.assert_allclose(predict("x.npz")[2], expected, atol=1e-4)
@@ -271,10 +272,10 @@ def test_images_are_preprocessed_as_in_training(predict, trained, monkeypatch):
 def test_a_model_without_its_generative_part_classifies_what_is_complete(
     predict, mmdgm, trained, holes, monkeypatch
 ):
-    run = runs.load_run(trained, device="cpu")
+    run = run_folder.load_run(trained, device="cpu")
     run.model.generative_weight = 0.0
     assert not run.model.generates
-    monkeypatch.setattr(runs, "load_run", lambda *_, **__: run)
+    monkeypatch.setattr(run_folder, "load_run", lambda *_, **__: run)
     np.savez("x.npz", x=DIGITS.x_test[:30])
     np.testing.assert_array_equal(predict("x.npz")[2], predict_scores(run.model, DIGITS.x_test[:30], scale=16))
     np.savez("holes.npz", x=holes)
@@ -286,7 +287,7 @@ def test_a_model_without_its_generative_part_classifies_what_is_complete(
 
 def test_a_model_that_does_not_classify_is_refused(mmdgm, run, monkeypatch, tmp_path):
     generative = dataclasses.replace(run, model=VAE(run.model.encoder, run.model.decoder))
-    monkeypatch.setattr(runs, "load_run", lambda *_, **__: generative)
+    monkeypatch.setattr(run_folder, "load_run", lambda *_, **__: generative)
     code, _, err = mmdgm("predict", tmp_path, "x.npz")
     assert code == 2
     assert f"{tmp_path}: the model of digits-mmcva-50 does not classify" in " ".join(err.split())

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from mmdgm.configs import check, config_from_json, config_to_json
 from mmdgm.errors import InputError
-from mmdgm.presets import PRESETS, find_preset
+from mmdgm.experiments.configs import check, config_from_json, config_to_json
+from mmdgm.experiments.presets import PRESETS, find_preset
 from mmdgm.settings import override
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from mmdgm.contrast import local_contrast
+from mmdgm.data.contrast import local_contrast
 
 
 def literal(image):
@@ -51,5 +51,5 @@ def test_a_constant_image_is_zero(value):
 def test_batches_do_not_matter(monkeypatch):
     images = np.random.default_rng(0).integers(0, 256, (7, 3, 8, 8), np.uint8)
     whole = local_contrast(images)
-    monkeypatch.setattr("mmdgm.contrast.BATCH", 3)
+    monkeypatch.setattr("mmdgm.data.contrast.BATCH", 3)
     np.testing.assert_allclose(local_contrast(images), whole, atol=1e-6)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mmdgm.corruption import rand_drop, rect
+from mmdgm.data.masks import rand_drop, rect
 from mmdgm.errors import InputError
 
 

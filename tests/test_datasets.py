@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmdgm import datasets
-from mmdgm.datasets import default_data_dir, load
-from mmdgm.datasets.idx import ROWS as OFFICIAL_ROWS
-from mmdgm.datasets.idx import read_idx
+from mmdgm.data import datasets
+from mmdgm.data.datasets import default_data_dir, load
+from mmdgm.data.datasets.idx import ROWS as OFFICIAL_ROWS
+from mmdgm.data.datasets.idx import read_idx
 from mmdgm.errors import InputError
 
 ROWS = {"train": 12, "t10k": 10}
@@ -48,7 +48,7 @@ def write_small(folder):
 @pytest.fixture(params=["mnist", "fashion"])
 def small(request, tmp_path, monkeypatch):
     """The folder of a small data set in idx files; its name is the data set's."""
-    monkeypatch.setattr("mmdgm.datasets.idx.ROWS", ROWS)
+    monkeypatch.setattr("mmdgm.data.datasets.idx.ROWS", ROWS)
     return write_small(tmp_path / request.param)
 
 
@@ -137,7 +137,7 @@ def test_the_data_set_is_what_the_files_hold(small):
 
 
 def test_fashion_has_names_for_its_classes_and_digits_have_none(tmp_path, monkeypatch):
-    monkeypatch.setattr("mmdgm.datasets.idx.ROWS", ROWS)
+    monkeypatch.setattr("mmdgm.data.datasets.idx.ROWS", ROWS)
     for name in ("mnist", "fashion"):
         write_small(tmp_path / name)
     assert load("mnist", tmp_path).class_names is None

@@ -12,9 +12,9 @@ import time
 import pytest
 from rich.console import Console
 
-from mmdgm import datasets
-from mmdgm.datasets import fetch, sources
-from mmdgm.datasets.sources import Source
+from mmdgm.data import datasets
+from mmdgm.data.datasets import fetch, sources
+from mmdgm.data.datasets.sources import Source
 from test_datasets import input_error
 
 FILES = {"a.gz": b"first" * 1000, "b.mat": b"second" * 100_000, "c.mat": b"third"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmdgm.datasets import load, norb
+from mmdgm.data.datasets import load, norb
 from mmdgm.errors import InputError
 from test_datasets import input_error
 

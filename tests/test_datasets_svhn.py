@@ -14,7 +14,7 @@ import scipy.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmdgm.datasets import load, mat, svhn
+from mmdgm.data.datasets import load, mat, svhn
 from mmdgm.errors import InputError
 from test_datasets import input_error
 

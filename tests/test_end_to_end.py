@@ -3,22 +3,23 @@
 import numpy as np
 import pytest
 
-from mmdgm import datasets, experiments, runs
-from mmdgm.corruption import rand_drop, rect
-from mmdgm.evaluation import error_percent
-from mmdgm.imputation import impute, missing_mse
-from mmdgm.presets import find_preset
-from mmdgm.sampling import sample_grid
+from mmdgm.data import datasets
+from mmdgm.data.masks import rand_drop, rect
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.presets import find_preset
+from mmdgm.inference.evaluation import error_percent
+from mmdgm.inference.imputation import impute, missing_mse
+from mmdgm.inference.sampling import sample_grid
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", name="run")
 def make_run(tmp_path_factory, quiet):
-    folder = runs.RunFolder(tmp_path_factory.mktemp("digits") / "run")
+    folder = run_folder.RunFolder(tmp_path_factory.mktemp("digits") / "run")
     config = find_preset("digits-mmcva-50").config
-    experiments.train_runs(config, [(0, folder)], overrides={}, console=quiet, device="cpu")
-    return runs.load_run(folder.path, device="cpu")
+    training_runs.train_runs(config, [(0, folder)], overrides={}, console=quiet, device="cpu")
+    return run_folder.load_run(folder.path, device="cpu")
 
 
 @pytest.fixture(scope="module", name="images")
@@ -29,7 +30,7 @@ def make_images():
 
 def test_50_labels_reach_5_percent(run):
     dataset = datasets.load("digits")
-    figures = runs.evaluate(run.model, dataset, runs.split_rows(dataset, run.config, run.seed))
+    figures = run_folder.evaluate(run.model, dataset, run_folder.split_rows(dataset, run.config, run.seed))
     assert figures["error_percent"] < 5
     assert figures["elbo"] > -25.5  # the class means alone, log p(y) included, give −24.3; all-grey images −46
 

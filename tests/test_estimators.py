@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from mmdgm import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.errors import InputError
 from mmdgm.estimators import base, classifiers, neighbours
-from mmdgm.estimators.neighbours import spread_labels
+from mmdgm.propagation.start import spread_labels
 
 QUICK = {"hidden": (32,), "max_epochs": 20, "random_state": 0, "device": "cpu"}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmdgm import evaluation
-from mmdgm.evaluation import error_percent, mean_elbo, mean_log_likelihood, predict_scores
+from mmdgm.inference import evaluation
+from mmdgm.inference.evaluation import error_percent, mean_elbo, mean_log_likelihood, predict_scores
 from mmdgm.models import VAEConfig
 
 

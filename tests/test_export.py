@@ -11,10 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-from mmdgm import MMCVAClassifier, datasets, experiments, export, runs
+from mmdgm import MMCVAClassifier
+from mmdgm.data import datasets
 from mmdgm.errors import InputError
+from mmdgm.estimators import onnx_file
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.presets import find_preset
 from mmdgm.models import VAE
-from mmdgm.presets import find_preset
 from mmdgm.settings import override
 
 DIGITS = datasets.load("digits")
@@ -27,7 +30,9 @@ def make_mlp(tmp_path_factory, quiet):
     path = tmp_path_factory.mktemp("run") / "mlp"
     config, overrides = override(find_preset("mnist-mmva").config, SHORT)
     config = dataclasses.replace(config, data=dataclasses.replace(config.data, dataset="digits"))
-    experiments.train_runs(config, [(0, runs.RunFolder(path))], overrides=overrides, console=quiet, device="cpu")
+    training_runs.train_runs(
+        config, [(0, run_folder.RunFolder(path))], overrides=overrides, console=quiet, device="cpu"
+    )
     return path
 
 
@@ -55,7 +60,7 @@ def test_onnxruntime_scores_like_pytorch(mmdgm, folder, tmp_path):
     assert 0 <= answer["difference"] <= 1e-5
     assert [path.name for path in file.parent.iterdir()] == ["digits.onnx"]
 
-    run = runs.load_run(folder, device="cpu")
+    run = run_folder.load_run(folder, device="cpu")
     for rows in (1, 3, 17):
         x = (DIGITS.x_test[:rows] / 16).astype(np.float32)
         expected = run.model.scores(torch.from_numpy(x)).numpy()
@@ -82,19 +87,19 @@ def test_onnxruntime_scores_like_pytorch(mmdgm, folder, tmp_path):
 
 
 def test_what_the_network_sees_is_said(mmdgm, trained, tmp_path, monkeypatch):
-    run = runs.load_run(trained, device="cpu")
+    run = run_folder.load_run(trained, device="cpu")
     data = dataclasses.replace(run.config.data, preprocessing="lcn")
     normalising = dataclasses.replace(
         run, config=dataclasses.replace(run.config, data=data), class_names=tuple("ABCDEFGHIß")
     )
-    monkeypatch.setattr(runs, "load_run", lambda *_, **__: normalising)
+    monkeypatch.setattr(run_folder, "load_run", lambda *_, **__: normalising)
     code, out, err = mmdgm("export", trained, "--onnx", "--out", tmp_path / "a.onnx")
     assert (code, err) == (0, "")
     assert "differ from PyTorch's by at most" in out
     metadata = properties(tmp_path / "a.onnx")
     assert metadata["preprocessing"] == "lcn"
     assert metadata["input"] in out
-    assert "mmdgm.prepared.seen(x, 'lcn')" in metadata["input"]
+    assert "mmdgm.data.prepared.seen(x, 'lcn')" in metadata["input"]
     assert json.loads(metadata["class_names"]) == list("ABCDEFGHIß")
 
 
@@ -111,7 +116,7 @@ class Linear(nn.Module):
 
 def test_any_module_with_scores_can_be_written(tmp_path):
     model = Linear().train()
-    assert export.export_onnx(model, (3,), tmp_path / "a.onnx", {"made": "by hand"}) <= 1e-5
+    assert onnx_file.export_onnx(model, (3,), tmp_path / "a.onnx", {"made": "by hand"}) <= 1e-5
     assert model.training
     assert properties(tmp_path / "a.onnx") == {"made": "by hand"}
     x = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
@@ -121,20 +126,20 @@ def test_any_module_with_scores_can_be_written(tmp_path):
 
 @pytest.mark.parametrize("difference", [2e-4, float("nan")])
 def test_a_file_with_other_scores_is_not_written(tmp_path, monkeypatch, difference):
-    monkeypatch.setattr(export, "_difference", lambda *_: difference)
+    monkeypatch.setattr(onnx_file, "_difference", lambda *_: difference)
     file = tmp_path / "a.onnx"
     with pytest.raises(InputError, match="not written"):
-        export.export_onnx(Linear(), (3,), file, {})
+        onnx_file.export_onnx(Linear(), (3,), file, {})
     assert not list(tmp_path.iterdir())
     file.write_bytes(b"older")
     with pytest.raises(InputError, match="not written"):
-        export.export_onnx(Linear(), (3,), file, {})
+        onnx_file.export_onnx(Linear(), (3,), file, {})
     assert file.read_bytes() == b"older"
 
 
 def test_the_check_sees_other_weights():
-    content = export._onnx(export._Scores(Linear()).eval(), (3,), {})
-    assert export._difference(export._Scores(Linear()).eval(), (3,), content) > 0.01
+    content = onnx_file._onnx(onnx_file._Scores(Linear()).eval(), (3,), {})
+    assert onnx_file._difference(onnx_file._Scores(Linear()).eval(), (3,), content) > 0.01
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
@@ -166,9 +171,9 @@ def test_wrong_input_is_one_line(mmdgm, trained, tmp_path, monkeypatch, words, s
 
 
 def test_a_model_that_does_not_classify_is_refused(mmdgm, trained, monkeypatch, tmp_path):
-    run = runs.load_run(trained, device="cpu")
+    run = run_folder.load_run(trained, device="cpu")
     generative = dataclasses.replace(run, model=VAE(run.model.encoder, run.model.decoder))
-    monkeypatch.setattr(runs, "load_run", lambda *_, **__: generative)
+    monkeypatch.setattr(run_folder, "load_run", lambda *_, **__: generative)
     code, _, err = mmdgm("export", trained, "--onnx", "--out", tmp_path / "a.onnx")
     assert code == 2
     assert "does not classify" in err

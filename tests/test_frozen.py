@@ -5,13 +5,13 @@ import pytest
 import torch
 from sklearn.svm import LinearSVC
 
-from mmdgm import datasets
-from mmdgm.batches import Batches
-from mmdgm.evaluation import error_percent
-from mmdgm.frozen import fit_frozen_classifier
+from mmdgm.data import datasets
+from mmdgm.data.batches import Batches
+from mmdgm.inference.evaluation import error_percent
+from mmdgm.inference.frozen import fit_frozen_classifier
 from mmdgm.models import MaxMarginVAEConfig
-from mmdgm.stages import Training
-from mmdgm.training import Trainer
+from mmdgm.training.plan import Training
+from mmdgm.training.trainer import Trainer
 
 
 @pytest.mark.slow

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from mmdgm import datasets
-from mmdgm.batches import Batches
-from mmdgm.bending import bent_distance, gradients
-from mmdgm.evaluation import inference
-from mmdgm.imputation import impute
+from mmdgm.data import datasets
+from mmdgm.data.batches import Batches
+from mmdgm.inference.evaluation import inference
+from mmdgm.inference.imputation import impute
 from mmdgm.models import AveragedConditionalVAEConfig, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
-from mmdgm.neighbours import handwriting_graph
-from mmdgm.stages import SemiSupervisedTraining, Training
-from mmdgm.training import Trainer
+from mmdgm.propagation.deformation import bent_distance, gradients
+from mmdgm.propagation.graph import handwriting_graph
+from mmdgm.training.plan import SemiSupervisedTraining, Training
+from mmdgm.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from mmdgm.corruption import rect
+from mmdgm.data.masks import rect
 from mmdgm.errors import InputError
-from mmdgm.imputation import impute, missing_mse
-from mmdgm.likelihoods import BernoulliPixels
+from mmdgm.inference.imputation import impute, missing_mse
+from mmdgm.networks.likelihoods import BernoulliPixels
 
 
 class Doubler(torch.nn.Module):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, one_hot
 
-from mmdgm.layers import Conv, dense, dropout, label_kernels, padding_width, single_channel_conv
+from mmdgm.networks.layers import Conv, dense, dropout, label_kernels, padding_width, single_channel_conv
 
 CLASSES = 4
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Normal, constraints
 
-from mmdgm.imputation import impute
-from mmdgm.likelihoods import LIKELIHOODS, GaussianPixels, MixedColumns
+from mmdgm.inference.imputation import impute
 from mmdgm.models import MaxMarginConditionalVAEConfig, VAEConfig
+from mmdgm.networks.likelihoods import LIKELIHOODS, GaussianPixels, MixedColumns
 
 
 def test_bernoulli_log_probability_of_grey_values():

@@ -5,7 +5,7 @@ import torch
 from sklearn.metrics import hinge_loss
 from torch.autograd import gradcheck
 
-from mmdgm.margins import hat, hinge, label_balance
+from mmdgm.models.losses import hat, hinge, label_balance
 
 SCORES = torch.tensor([[2.0, 0.5, -1.0], [0.2, 0.1, 0.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
 

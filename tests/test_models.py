@@ -8,11 +8,10 @@ from torch import nn
 from torch.distributions import Bernoulli, MultivariateNormal, Normal, kl_divergence
 from torch.nn.functional import one_hot, softmax
 
-from mmdgm import margins
-from mmdgm.batches import Batch
-from mmdgm.models import VAE, ConditionalVAE, MarginalConditionalVAE, MaxMarginConditionalVAE, MaxMarginVAE
-from mmdgm.networks import Encoder, Encoding, MLPDecoder, MLPEncoder
-from mmdgm.recipes import conditional_conv_networks, conv_classifier
+from mmdgm.data.batches import Batch
+from mmdgm.models import VAE, ConditionalVAE, MarginalConditionalVAE, MaxMarginConditionalVAE, MaxMarginVAE, losses
+from mmdgm.networks.architectures import conditional_conv_networks, conv_classifier
+from mmdgm.networks.stacks import Encoder, Encoding, MLPDecoder, MLPEncoder
 
 SHAPE = (1, 8, 8)
 
@@ -214,7 +213,7 @@ def test_mmva_loss_is_bound_hinge_and_penalty():
     model, batch = mmva(prior_variance=2.0), small_batch()
     terms = objective(model, batch)
     scores = model.scores(batch.x)
-    torch.testing.assert_close(terms.hinge, margins.hinge(scores, batch.y, margin=3.0))
+    torch.testing.assert_close(terms.hinge, losses.hinge(scores, batch.y, margin=3.0))
     penalty = model.classifier.weight.square().sum() / (2 * 2.0 * 50)
     torch.testing.assert_close(terms.penalty, penalty)
     assert terms.elbo.shape == (11,)
@@ -313,9 +312,9 @@ def test_mmcva_loss_is_the_sum_of_its_terms():
     model = with_fixed_scores(batch, alpha=0.2, hat_weight=0.7, balance_weight=0.3, last_layer_decay=0.01)
     terms = objective(model, batch)
     scores, unlabeled = model.classifier.scores[:6], model.classifier.scores[6:]
-    hinge = margins.hinge(scores, batch.y, margin=1.0).mean()
-    hat = margins.hat(unlabeled, margin=1.0).mean()
-    balance = margins.label_balance(scores, batch.y, unlabeled)
+    hinge = losses.hinge(scores, batch.y, margin=1.0).mean()
+    hat = losses.hat(unlabeled, margin=1.0).mean()
+    balance = losses.label_balance(scores, batch.y, unlabeled)
     decay = 0.01 * model.classifier.last.weight.square().sum()
     margin_loss = 0.2 * (hinge + 0.7 * hat + 0.3 * balance + decay)
 

@@ -7,12 +7,20 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits, make_moons
 from sklearn.neighbors import kneighbors_graph
 
-from mmdgm.augmentation import upright
-from mmdgm.bending import bent_distance, gradients
+from mmdgm.data.augmentation import upright
+from mmdgm.data.splits import labeled_draw
 from mmdgm.estimators import neighbours
-from mmdgm.estimators.neighbours import places, spread_labels
-from mmdgm.neighbours import edges, first_guesses, graph_of, handwriting_graph, neighbour_graph, outlines, spread
-from mmdgm.splits import labeled_draw
+from mmdgm.propagation.deformation import bent_distance, gradients
+from mmdgm.propagation.graph import (
+    edges,
+    first_guesses,
+    graph_of,
+    handwriting_graph,
+    neighbour_graph,
+    outlines,
+    spread,
+)
+from mmdgm.propagation.start import places, spread_labels
 
 
 @pytest.fixture(scope="module", name="points")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from mmdgm.optimizer import make_adam
+from mmdgm.training.optimizer import make_adam
 
 
 def model():

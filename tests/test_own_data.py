@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mmdgm.data.npz import read_values, save_arrays
 from mmdgm.errors import InputError
-from mmdgm.own_data import read_values, save_arrays
 
 SHAPE = (1, 2, 3)
 VALUES = np.array([[0, 17, 255, np.nan, 3, 256], [np.nan, np.nan, 1.3, 2, 100, 64]])

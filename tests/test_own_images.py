@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mmdgm.data.image_files import ENDINGS, FORMATS, files_in, read_images
 from mmdgm.errors import InputError
-from mmdgm.own_images import ENDINGS, FORMATS, files_in, read_images
 
 GREY, COLOUR = (1, 3, 4), (3, 3, 4)
 PIXELS = np.arange(12, dtype=np.uint8).reshape(3, 4) * 23  # 0..253

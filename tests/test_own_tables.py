@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from mmdgm.data.csv_files import cell_text, csv_bytes, filled_rows, oddities, read_sheet, values
+from mmdgm.data.tables import holds_numbers, number
 from mmdgm.errors import InputError
-from mmdgm.own_tables import cell_text, csv_bytes, filled_rows, oddities, read_sheet, values
-from mmdgm.tables import holds_numbers, number
 
 
 @pytest.fixture(name="sheet")

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from mmdgm.models.pegasos import Axes, fit_linear_svm, pegasos, subgradient
+from mmdgm.models.linear_svm import Axes, fit_linear_svm, pegasos, subgradient
 
 
 def random_rows(rows=40, width=6, classes=5):

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 
 from mmdgm.errors import InputError
-from mmdgm.persistence import claimed, read_json, read_tensors, write_json, write_tensors, write_whole
+from mmdgm.files import claimed, read_json, read_tensors, write_json, write_tensors, write_whole
 
 TENSORS = {
     "weight": torch.arange(6.0).reshape(2, 3),
@@ -157,7 +157,7 @@ def test_what_is_missing_or_no_file_is_refused(tmp_path, read):
 
 def test_a_folder_is_claimed_by_one_process_at_a_time(tmp_path):
     folder = tmp_path / "run"
-    program = "from pathlib import Path; from mmdgm.persistence import claimed"
+    program = "from pathlib import Path; from mmdgm.files import claimed"
     program += f"; claimed(Path({str(folder)!r})).__enter__()"
     with claimed(folder):
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmdgm import plots
-from mmdgm.plots import image_grid, save_curves, save_grid
+from mmdgm.report import plots
+from mmdgm.report.plots import image_grid, save_curves, save_grid
 
 HOLE = [242, 115, 64]  # .95, .45, .25 of 255
 WHITE = [255, 255, 255]

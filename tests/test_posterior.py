@@ -6,12 +6,12 @@ import torch
 from torch import nn
 from torch.distributions import MultivariateNormal, Normal
 
-from mmdgm.corruption import rect
+from mmdgm.data.masks import rect
 from mmdgm.errors import InputError
-from mmdgm.imputation import impute
+from mmdgm.inference.imputation import impute
+from mmdgm.inference.posterior import STARTS, count_starts, labels_of_starts, posterior_mean, prior_mean
 from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
-from mmdgm.networks import Encoder, Encoding
-from mmdgm.posterior import STARTS, count_starts, labels_of_starts, posterior_mean, prior_mean
+from mmdgm.networks.stacks import Encoder, Encoding
 
 WIDTH, NOISE = 6, 0.5
 

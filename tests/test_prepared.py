@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from mmdgm import contrast
-from mmdgm.datasets import Dataset
+from mmdgm.data import contrast
+from mmdgm.data.datasets import Dataset
+from mmdgm.data.prepared import prepare, seen, shown
 from mmdgm.errors import InputError
-from mmdgm.prepared import prepare, seen, shown
 
 
 @pytest.fixture(name="dataset")

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from mmdgm import datasets, experiments, frozen, runs
-from mmdgm.datasets import Dataset, load
+from mmdgm.data import datasets
+from mmdgm.data.datasets import Dataset, load
 from mmdgm.errors import InputError
-from mmdgm.presets import PRESETS, find_preset
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.presets import PRESETS, find_preset
+from mmdgm.inference import frozen
 from mmdgm.settings import override, settings_of
 
 NAMES = [preset.name for preset in PRESETS]
@@ -156,7 +158,7 @@ WITHOUT_BOUND = {
 @every_preset
 def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
     monkeypatch.setattr(datasets, "load", small_slice)
-    monkeypatch.setattr(experiments, "impute", functools.partial(experiments.impute, rounds=2))
+    monkeypatch.setattr(training_runs, "impute", functools.partial(training_runs.impute, rounds=2))
     monkeypatch.setattr(frozen, "fit_linear_svm", functools.partial(frozen.fit_linear_svm, steps=50))
     data = preset.config.data
     rows = 60 if data.labels is None else 40 if data.unlabeled else 20
@@ -172,9 +174,9 @@ def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
             changes[key] = value
     config, overrides = override(preset.config, [f"{key}={value}" for key, value in changes.items()])
     stages = config.training.stages()
-    (result,) = experiments.train_runs(
+    (result,) = training_runs.train_runs(
         config,
-        [(0, runs.RunFolder(tmp_path / "run"))],
+        [(0, run_folder.RunFolder(tmp_path / "run"))],
         overrides=overrides,
         console=quiet,
         data_dir=tmp_path,
@@ -183,7 +185,7 @@ def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
     assert result["status"] == "done"
     assert result["steps"] == sum(stage.epochs for stage in stages) * (rows // 10) >= 18
     assert 0 <= result["error_percent"] <= 100
-    trained = runs.load_run(tmp_path / "run", device="cpu")
+    trained = run_folder.load_run(tmp_path / "run", device="cpu")
     pictures = {path.name for path in trained.folder.figures.iterdir()}
     assert trained.scale == 16.0  # of the files, whatever the networks see
     with_bound = preset.name not in WITHOUT_BOUND
@@ -204,13 +206,13 @@ def test_networks_that_cannot_be_built_are_refused(assignment):
 
 def test_a_run_on_normalised_images_is_used_as_it_was_trained(monkeypatch, tmp_path, quiet, mmdgm):
     monkeypatch.setattr(datasets, "load", small_slice)
-    monkeypatch.setattr(experiments, "impute", functools.partial(experiments.impute, rounds=2))
+    monkeypatch.setattr(training_runs, "impute", functools.partial(training_runs.impute, rounds=2))
     monkeypatch.setattr(frozen, "fit_linear_svm", functools.partial(frozen.fit_linear_svm, steps=50))
     monkeypatch.setenv("MMDGM_DATA", str(tmp_path / "data"))
     config, overrides = override(find_preset("svhn-conv-va").config, ["epochs=1", "batch=20"])
     run = tmp_path / "run"
-    (result,) = experiments.train_runs(
-        config, [(0, runs.RunFolder(run))], overrides=overrides, console=quiet, device="cpu"
+    (result,) = training_runs.train_runs(
+        config, [(0, run_folder.RunFolder(run))], overrides=overrides, console=quiet, device="cpu"
     )
     figures = json.loads(mmdgm("evaluate", run, "--json", "--device", "cpu")[1])
     assert figures == {name: pytest.approx(result[name], rel=1e-4) for name in figures}
@@ -230,16 +232,18 @@ def test_a_run_on_normalised_images_is_used_as_it_was_trained(monkeypatch, tmp_p
 
 def test_va_with_pegasos_learns_its_classifier_afterwards_each_seed_for_itself(tmp_path, quiet, monkeypatch):
     monkeypatch.setattr(frozen, "fit_linear_svm", functools.partial(frozen.fit_linear_svm, steps=500))
-    monkeypatch.setattr(experiments, "impute", functools.partial(experiments.impute, rounds=2))
+    monkeypatch.setattr(training_runs, "impute", functools.partial(training_runs.impute, rounds=2))
     config, overrides = override(find_preset("mnist-va").config, ["epochs=5", "batch=100", "hidden=64,32", "z=8"])
     config = dataclasses.replace(config, data=dataclasses.replace(config.data, dataset="digits"))
     common = {"overrides": overrides, "console": quiet, "device": "cpu"}
-    both = experiments.train_runs(config, [(s, runs.RunFolder(tmp_path / f"both-{s}")) for s in (0, 1)], **common)
-    (alone,) = experiments.train_runs(config, [(1, runs.RunFolder(tmp_path / "alone"))], **common)
+    both = training_runs.train_runs(
+        config, [(s, run_folder.RunFolder(tmp_path / f"both-{s}")) for s in (0, 1)], **common
+    )
+    (alone,) = training_runs.train_runs(config, [(1, run_folder.RunFolder(tmp_path / "alone"))], **common)
     assert both[1]["error_percent"] == alone["error_percent"]
     assert max(result["error_percent"] for result in both) < 20
     weights = [
-        runs.load_run(tmp_path / name, device="cpu").model.classifier.weight for name in ("both-1", "alone")
+        run_folder.load_run(tmp_path / name, device="cpu").model.classifier.weight for name in ("both-1", "alone")
     ]
     torch.testing.assert_close(*weights)
     assert weights[0].abs().max() > 0.1  # it starts from N(0, .01²)

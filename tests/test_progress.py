@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from mmdgm import progress
-from mmdgm.progress import Display, MetricsFile, read_metrics
-from mmdgm.training import Record
+from mmdgm.progress import Display, MetricsFile, Record, read_metrics
 
 
 def record(step, **changes):

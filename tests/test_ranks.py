@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmdgm import ranks
-from mmdgm.batches import Batches
+from mmdgm import distributed
+from mmdgm.data.batches import Batches
 from mmdgm.errors import InputError
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
@@ -72,8 +72,8 @@ def test_shares_of_the_ranks_are_the_batch():
 
 def test_alone_everything_is_the_identity(monkeypatch):
     x = torch.rand(3)
-    assert ranks.mean_over_ranks(x) is x
-    assert ranks.world_size() == 1
-    assert ranks.is_first()
+    assert distributed.mean_over_ranks(x) is x
+    assert distributed.world_size() == 1
+    assert distributed.is_first()
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert not ranks.is_first()
+    assert not distributed.is_first()

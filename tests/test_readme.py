@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmdgm import datasets
-from mmdgm.experiments import differing_settings
-from mmdgm.presets import find_preset
-from mmdgm.reproduce.tables import TABLES
+from mmdgm.data import datasets
+from mmdgm.experiments.paper.tables import TABLES
+from mmdgm.experiments.presets import find_preset
+from mmdgm.experiments.training_runs import differing_settings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmdgm.presets import find_preset
+from mmdgm.experiments.presets import find_preset
 
 
 def layers(stack):

@@ -13,20 +13,22 @@ from rich.console import Console
 from sklearn.covariance import LedoitWolf
 from sklearn.impute import KNNImputer
 
-from mmdgm import datasets, frozen, posterior
-from mmdgm.configs import config_to_json
-from mmdgm.corruption import rand_drop, rect
-from mmdgm.datasets import Dataset
-from mmdgm.evaluation import error_percent
-from mmdgm.persistence import write_json
-from mmdgm.presets import find_preset
-from mmdgm.reproduce import conditional_figures, few_labels, paper, runner
-from mmdgm.reproduce.baselines import IMPUTERS, NearestImages, OneGaussian
-from mmdgm.reproduce.patterns import mask_of
-from mmdgm.reproduce.runner import QUICK, Reproduction
-from mmdgm.reproduce.sheets import BASELINES, spread
-from mmdgm.reproduce.supervised import preset_of
-from mmdgm.reproduce.tables import TABLES
+from mmdgm.data import datasets
+from mmdgm.data.datasets import Dataset
+from mmdgm.data.masks import rand_drop, rect
+from mmdgm.experiments.configs import config_to_json
+from mmdgm.experiments.paper import conditional_figures, few_labels, runner
+from mmdgm.experiments.paper import printed as paper
+from mmdgm.experiments.paper.baselines import IMPUTERS, NearestImages, OneGaussian
+from mmdgm.experiments.paper.patterns import mask_of
+from mmdgm.experiments.paper.runner import QUICK, Reproduction
+from mmdgm.experiments.paper.sheets import BASELINES, spread
+from mmdgm.experiments.paper.supervised import preset_of
+from mmdgm.experiments.paper.tables import TABLES
+from mmdgm.experiments.presets import find_preset
+from mmdgm.files import write_json
+from mmdgm.inference import frozen, posterior
+from mmdgm.inference.evaluation import error_percent
 
 RNG = np.random.default_rng(0)
 TRAIN = RNG.random((50, 1, 4, 4), dtype=np.float32)

@@ -13,22 +13,23 @@ import torch
 from safetensors.torch import load_file
 
 from conftest import image_size
-from mmdgm import datasets, experiments, runs
+from mmdgm.data import datasets
+from mmdgm.data.splits import labeled_draw
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.presets import find_preset
-from mmdgm.sampling import sample_grid
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.presets import find_preset
+from mmdgm.inference.sampling import sample_grid
 from mmdgm.settings import override
-from mmdgm.splits import labeled_draw
-from mmdgm.training import Trainer
+from mmdgm.training.trainer import Trainer
 
 DIGITS = find_preset("digits-mmcva-50").config
 
 
 def train(path, *assignments, console, seed=0, resume=False):
     config, overrides = override(DIGITS, ["epochs=2", "log_every=5", *assignments])
-    (result,) = experiments.train_runs(
+    (result,) = training_runs.train_runs(
         config,
-        [(seed, runs.RunFolder(path))],
+        [(seed, run_folder.RunFolder(path))],
         overrides=overrides,
         console=console,
         device="cpu",
@@ -80,10 +81,10 @@ def test_leavings_are_complete_and_readable(trained):
 
 
 def test_loaded_run_evaluates_to_the_same_figures(trained):
-    run = runs.load_run(trained, device="cpu")
+    run = run_folder.load_run(trained, device="cpu")
     dataset = datasets.load("digits")
-    rows = runs.split_rows(dataset, run.config, run.seed)
-    figures = runs.evaluate(run.model, dataset, rows)
+    rows = run_folder.split_rows(dataset, run.config, run.seed)
+    figures = run_folder.evaluate(run.model, dataset, rows)
     result = json.loads((trained / "result.json").read_text())
     assert figures == {name: pytest.approx(result[name], rel=1e-5) for name in figures}
     kinds = {"error_percent", "elbo", "elbo_binarised"}
@@ -93,7 +94,7 @@ def test_loaded_run_evaluates_to_the_same_figures(trained):
 def test_validation_rows_are_the_same_for_every_seed_and_never_trained_on():
     config, _ = override(DIGITS, ["validation=100"])
     dataset = datasets.load("digits")
-    first, second = (runs.split_rows(dataset, config, seed) for seed in (0, 1))
+    first, second = (run_folder.split_rows(dataset, config, seed) for seed in (0, 1))
     assert np.array_equal(first.x_validation, second.x_validation)
     assert not np.array_equal(first.x, second.x)
     parts = [{image.tobytes() for image in x} for x in (first.x, first.x_unlabeled, first.x_validation)]
@@ -104,7 +105,7 @@ def test_validation_rows_are_the_same_for_every_seed_and_never_trained_on():
 
 
 def test_conditional_samples_have_a_row_per_class_and_a_code_per_column(trained):
-    model = runs.load_run(trained, device="cpu").model
+    model = run_folder.load_run(trained, device="cpu").model
     grid = sample_grid(model, columns=4, rows=99, seed=1)
     assert grid["x"].shape == (10, 4, 1, 8, 8)
     assert (grid["z"] == grid["z"][:1]).all()
@@ -132,38 +133,38 @@ def test_a_run_that_got_into_the_folder_meanwhile_is_not_written_over(tmp_path, 
     def other_run_first(*words):
         train_elsewhere.undo()
         train(tmp_path / "run", "hat_weight=0", console=quiet)
-        return runs.split_rows(*words)
+        return run_folder.split_rows(*words)
 
     with monkeypatch.context() as train_elsewhere:
-        train_elsewhere.setattr(experiments, "split_rows", other_run_first)
+        train_elsewhere.setattr(training_runs, "split_rows", other_run_first)
         with pytest.raises(InputError, match="already holds a run"):
             train(tmp_path / "run", console=quiet)
     assert json.loads((tmp_path / "run" / "result.json").read_text())["overrides"]["hat_weight"] == 0
 
 
 def test_a_stopped_run_says_so_and_is_no_model(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("mmdgm.margins.hinge", lambda scores, y, margin: scores.sum(1) * float("nan"))
+    monkeypatch.setattr("mmdgm.models.losses.hinge", lambda scores, y, margin: scores.sum(1) * float("nan"))
     with pytest.raises(TrainingStopped, match="became infinite or no number"):
         train(tmp_path, console=quiet)
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["status"] == "stopped"
     assert "no number" in result["reason"]
     with pytest.raises(InputError, match=r"training stopped at step 5: .* train again in another folder"):
-        runs.load_run(tmp_path)
+        run_folder.load_run(tmp_path)
 
 
 def test_a_stopped_seed_does_not_take_the_others_with_it(tmp_path, quiet, monkeypatch):
-    fit = experiments.Trainer.fit
+    fit = training_runs.Trainer.fit
 
     def fail_once(self, batches, **more):
-        monkeypatch.setattr(experiments.Trainer, "fit", fit)
+        monkeypatch.setattr(training_runs.Trainer, "fit", fit)
         raise TrainingStopped("stopped at step 1")
 
-    monkeypatch.setattr(experiments.Trainer, "fit", fail_once)
+    monkeypatch.setattr(training_runs.Trainer, "fit", fail_once)
     config, overrides = override(DIGITS, ["epochs=1"])
-    folders = [(seed, runs.RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
+    folders = [(seed, run_folder.RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
     with pytest.raises(TrainingStopped, match=r"^seed 0 stopped at step 1$"):
-        experiments.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
+        training_runs.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
     assert [folder.status() for _, folder in folders] == ["stopped", "done"]
 
 
@@ -172,7 +173,7 @@ def test_a_stopped_seed_does_not_take_the_others_with_it(tmp_path, quiet, monkey
 )
 def test_a_run_with_fewer_epochs_than_its_preset_is_quick(assignments, quick):
     preset = find_preset("mnist-mmva").config
-    assert experiments.is_shortened(override(preset, assignments)[0]) is quick
+    assert training_runs.is_shortened(override(preset, assignments)[0]) is quick
 
 
 def test_weights_of_another_model_are_refused(trained, tmp_path):
@@ -181,15 +182,15 @@ def test_weights_of_another_model_are_refused(trained, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
     with pytest.raises(InputError, match="do not fit"):
-        runs.load_run(tmp_path)
+        run_folder.load_run(tmp_path)
 
 
 def test_supervised_presets_refuse_unlabeled_rows(tmp_path, quiet, monkeypatch):
     monkeypatch.setitem(datasets.LOADERS, "mnist", datasets.load_digits)
     config, overrides = override(find_preset("mnist-mmva").config, ["labels=50"])
-    folder = runs.RunFolder(tmp_path / "run")
+    folder = run_folder.RunFolder(tmp_path / "run")
     with pytest.raises(InputError, match="labeled rows alone"):
-        experiments.train_runs(config, [(0, folder)], overrides=overrides, console=quiet, device="cpu")
+        training_runs.train_runs(config, [(0, folder)], overrides=overrides, console=quiet, device="cpu")
     assert not folder.path.exists()
 
 
@@ -249,7 +250,7 @@ def test_labels_are_spread_before_training(tmp_path, quiet, monkeypatch):
     monkeypatch.setattr(Trainer, "fit", lambda *words, **more: (began.append(words[1]), fit(*words, **more))[1])
     train(tmp_path / "run", "spread=0.9", "first_guesses=0.5", console=quiet)
     digits = datasets.load("digits")
-    rows = runs.split_rows(digits, DIGITS, 0)
+    rows = run_folder.split_rows(digits, DIGITS, 0)
     truth = np.setdiff1d(np.arange(len(digits.y_train)), labeled_draw(digits.y_train, 50, seed=0))
     guess = began[0].store.first_guess.numpy()
     known = guess >= 0
@@ -260,12 +261,12 @@ def test_labels_are_spread_before_training(tmp_path, quiet, monkeypatch):
 
 def test_all_seeds_share_one_graph(tmp_path, quiet, monkeypatch):
     made, began = [], []
-    graph, fit = experiments.handwriting_graph, Trainer.fit
-    monkeypatch.setattr(experiments, "handwriting_graph", lambda x: (made.append(x), graph(x))[1])
+    graph, fit = training_runs.handwriting_graph, Trainer.fit
+    monkeypatch.setattr(training_runs, "handwriting_graph", lambda x: (made.append(x), graph(x))[1])
     monkeypatch.setattr(Trainer, "fit", lambda *words, **more: (began.append(words[1]), fit(*words, **more))[1])
     config, overrides = override(DIGITS, ["epochs=1", "spread=1.0", "first_guesses=1.0"])
-    folders = [(seed, runs.RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
-    experiments.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
+    folders = [(seed, run_folder.RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
+    training_runs.train_runs(config, folders, overrides=overrides, console=quiet, device="cpu")
     digits = datasets.load("digits")
     (images,) = made
     assert len(began) == 2
@@ -276,9 +277,9 @@ def test_all_seeds_share_one_graph(tmp_path, quiet, monkeypatch):
 
 
 def test_log_likelihood_is_above_the_bound_and_reported_by_its_name(trained):
-    run = runs.load_run(trained, device="cpu")
+    run = run_folder.load_run(trained, device="cpu")
     dataset = datasets.load("digits")
-    rows = runs.split_rows(dataset, run.config, run.seed)
-    figures = runs.evaluate(run.model, dataset, rows, draws=5)
+    rows = run_folder.split_rows(dataset, run.config, run.seed)
+    figures = run_folder.evaluate(run.model, dataset, rows, draws=5)
     assert figures["elbo"] < figures["log_likelihood"] < 0
     assert figures["elbo_binarised"] < figures["log_likelihood_binarised"] < 0

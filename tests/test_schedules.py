@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmdgm.schedules import Schedule
+from mmdgm.training.schedule import Schedule
 
 
 def schedule(name, **options):

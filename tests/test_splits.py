@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mmdgm.data.splits import complement, labeled_draw, validation_split
 from mmdgm.errors import InputError
-from mmdgm.splits import complement, labeled_draw, validation_split
 
 SIZES = (100, 50, 30, 20)
 Y = np.random.default_rng(0).permutation(np.repeat(np.arange(4), SIZES))

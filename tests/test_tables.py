@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from mmdgm.data.tables import BULK, Table, learn_column, share_scale, squash, unsquash
 from mmdgm.errors import InputError
-from mmdgm.tables import BULK, Table, learn_column, share_scale, squash, unsquash
 
 
 @given(arrays(np.float64, 20, elements=st.floats(-1e12, 1e12)))

@@ -9,15 +9,15 @@ import sys
 import pytest
 import torch
 
-from mmdgm import datasets
-from mmdgm.batches import Batches, Rows
+from mmdgm.data import datasets
+from mmdgm.data.batches import Batches, Rows
 from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.experiments.presets import PRESETS, find_preset
+from mmdgm.files import read_tensors
 from mmdgm.models import AveragedConditionalVAEConfig, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
-from mmdgm.persistence import read_tensors
-from mmdgm.presets import PRESETS, find_preset
-from mmdgm.stages import ClassifierFirstTraining, PretrainedTraining, SemiSupervisedTraining, Training
-from mmdgm.steps import Objective
-from mmdgm.training import Trainer, compiles_well, replaced_attributes
+from mmdgm.training.plan import ClassifierFirstTraining, PretrainedTraining, SemiSupervisedTraining, Training
+from mmdgm.training.step import Objective
+from mmdgm.training.trainer import Trainer, compiles_well, replaced_attributes
 
 MMVA = MaxMarginVAEConfig(network="mlp", hidden=(16, 16), z=4, features="hidden", C=15.0, margin=3.0)
 MMCVA = MaxMarginConditionalVAEConfig(z=4, straight_through=1e-3, straight_through_fades=True)

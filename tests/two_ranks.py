@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 from torch.distributions import normal
 
-from mmdgm import datasets
-from mmdgm.batches import Batches
+from mmdgm.data import datasets
+from mmdgm.data.batches import Batches
 from mmdgm.devices import make_fabric
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
-from mmdgm.stages import PretrainedTraining, SemiSupervisedTraining
-from mmdgm.training import Trainer
+from mmdgm.training.plan import PretrainedTraining, SemiSupervisedTraining
+from mmdgm.training.trainer import Trainer
 
 CASES = {
     # a balance term that matters

@@ -4,6 +4,7 @@ import csv
 import io
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +15,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
-from mmdgm.persistence import write_whole
-from mmdgm.training import Record
+from mmdgm.files import write_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One log line: where training is, and the means of the objective's terms since the last line."""
+
+    stage: str
+    step: int  # steps done, over all stages
+    total_steps: int
+    epoch: float  # epochs done, over all stages
+    total_epochs: int
+    learning_rate: float
+    metrics: dict[str, float]
+    images_per_second: float
+    seconds: float  # of training, over all resumed parts
 
 
 class _TwoLines(Progress):

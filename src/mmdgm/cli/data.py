@@ -8,10 +8,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm import datasets
 from mmdgm.cli.common import MARKUP, DataDir, Json, err, out, print_json, report_files
-from mmdgm.datasets.files import by
-from mmdgm.datasets.sources import SOURCES, sources_of
+from mmdgm.data import datasets
+from mmdgm.data.datasets.files import by
+from mmdgm.data.datasets.sources import SOURCES, sources_of
 from mmdgm.errors import InputError
 
 data = typer.Typer(help="See, fetch and check the data sets.", add_completion=False, rich_markup_mode=MARKUP)

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from torch import nn
 
-from mmdgm import own_runs, runs
 from mmdgm.cli.common import Json, Run, out, report_files
+from mmdgm.data.codecs import ImageCodec, TableCodec
 from mmdgm.errors import InputError
-from mmdgm.estimators.codecs import ImageCodec, TableCodec
-from mmdgm.export import OPSET, export_onnx, metadata_of
-from mmdgm.networks import Shape
+from mmdgm.estimators.onnx_file import OPSET, export_onnx, metadata_of
+from mmdgm.experiments import own_runs, run_folder
+from mmdgm.networks.stacks import Shape
 
 INPUTS = {
     TableCodec: "the codec's columns in their order. number: v = (x - centre) / scale, beyond 3 and -3 "
@@ -53,7 +53,7 @@ def export(
 
 
 def _of_preset(run: Path) -> tuple[nn.Module, Shape, dict[str, str]]:
-    trained = runs.load_classifier(run, device="cpu")
+    trained = run_folder.load_classifier(run, device="cpu")
     return trained.model, trained.shape, metadata_of(trained)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from mmdgm.errors import InputError
-from mmdgm.imputation import METHODS
+from mmdgm.inference.imputation import METHODS
 
 Rounds = Annotated[
     int | None,

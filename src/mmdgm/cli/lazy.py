@@ -52,12 +52,6 @@ COMMANDS = {
         "reproduce",
         "Train what one of the paper's tables is made of, and lay ours beside the paper's figures.",
     ),
-    "bench": Place(
-        "bench",
-        "bench",
-        "Measure speed on this machine: training, prediction, imputation, sampling; ratios to a naive step and "
-        "peers.",
-    ),
     "data": Place("data", "data", "See, fetch and check the data sets."),
 }
 

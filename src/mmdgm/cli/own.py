@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm import own_runs
 from mmdgm.cli.common import Json, err, number, out, print_json
+from mmdgm.data.codecs import ImageCodec, missing_entries
+from mmdgm.data.csv_files import Sheet, read_sheet, values
+from mmdgm.data.image_files import WHITE, files_in, read_images
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.estimators.codecs import ImageCodec, missing_entries
-from mmdgm.own_images import WHITE, files_in, read_images
-from mmdgm.own_runs import OwnData, OwnRun
-from mmdgm.own_tables import Sheet, read_sheet, values
-from mmdgm.runs import RunFolder
+from mmdgm.experiments import own_runs
+from mmdgm.experiments.own_runs import OwnData, OwnRun
+from mmdgm.experiments.run_folder import RunFolder
 
 SIZE = (32, 32)
 LARGEST_SIDE = 512

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm import runs
 from mmdgm.cli.common import Device, Json, Run, Seed, err, out, report_files
 from mmdgm.cli.filling import Rounds, way_to_impute
 from mmdgm.cli.own import read_own_rows, refuse, warnings_as_lines
-from mmdgm.corruption import Mask
+from mmdgm.data.image_files import files_in, read_images
+from mmdgm.data.masks import Mask
+from mmdgm.data.npz import read_values
+from mmdgm.data.prepared import seen
 from mmdgm.errors import InputError
-from mmdgm.evaluation import predict_scores
-from mmdgm.imputation import impute
-from mmdgm.own_data import read_values
-from mmdgm.own_images import files_in, read_images
-from mmdgm.own_runs import OwnRun, load_own
-from mmdgm.persistence import write_whole
-from mmdgm.prepared import seen
+from mmdgm.experiments import run_folder
+from mmdgm.experiments.own_runs import OwnRun, load_own
+from mmdgm.files import write_whole
+from mmdgm.inference.evaluation import predict_scores
+from mmdgm.inference.imputation import impute
 
 Fill = Callable[[NDArray[Any], Mask], NDArray[Any]]
 ARRAYS = (".npz", ".npy")  # read_values says how an npz file is made of the latter
@@ -103,7 +103,7 @@ def predict(
         classified = classify_own(own, inputs)
     else:
         way = way_to_impute(method or "mean", rounds)
-        trained = runs.load_classifier(run, device=device)
+        trained = run_folder.load_classifier(run, device=device)
         file = csv_file(inputs, to)
         fill = partial(impute, trained.model, seed=seed, **way)
         classified = classify(trained, read_rows(inputs, trained, scale), fill)
@@ -128,7 +128,7 @@ def predict(
     out.print(table)
 
 
-def classify(trained: runs.TrainedRun, rows: Rows, fill: Fill) -> Classified:
+def classify(trained: run_folder.TrainedRun, rows: Rows, fill: Fill) -> Classified:
     """A preset's model on images; complete ones take no part in filling."""
     missing = np.isnan(rows.unit)
     unit = seen(rows.unit, trained.config.data.preprocessing)
@@ -184,7 +184,7 @@ def is_array(path: Path) -> bool:
     return path.suffix.lower() in ARRAYS
 
 
-def read_rows(inputs: list[Path], trained: runs.TrainedRun, scale: float | None) -> Rows:
+def read_rows(inputs: list[Path], trained: run_folder.TrainedRun, scale: float | None) -> Rows:
     """Read one npz file, image files, or one folder of them."""
     if len(inputs) > 1 and (odd := [path for path in inputs if path.is_dir() or is_array(path)]):
         raise InputError(f"{odd[0]} is not alone; give one npz file, one folder of image files, or image files")
@@ -198,7 +198,7 @@ def read_rows(inputs: list[Path], trained: runs.TrainedRun, scale: float | None)
     return read_image_rows(inputs, trained)
 
 
-def read_image_rows(inputs: list[Path], trained: runs.TrainedRun) -> Rows:
+def read_image_rows(inputs: list[Path], trained: run_folder.TrainedRun) -> Rows:
     """Read image files, and name those that are skipped; within a folder they go by their names alone."""
     folder = inputs[0].is_dir()
     files = files_in(inputs[0]) if folder else inputs

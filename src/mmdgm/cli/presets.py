@@ -6,7 +6,7 @@ import typer
 from rich.table import Column, Table
 
 from mmdgm.cli.common import Json, out, print_json
-from mmdgm.presets import PRESETS, find_preset
+from mmdgm.experiments.presets import PRESETS, find_preset
 from mmdgm.settings import settings_of
 
 

@@ -10,10 +10,10 @@ from rich.table import Table
 from mmdgm.cli.common import DataDir, Device, Json, err, out, print_json, report_files
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.reproduce import conditional_figures, figures
-from mmdgm.reproduce.runner import Reproduction
-from mmdgm.reproduce.sheets import Sheet
-from mmdgm.reproduce.tables import TABLES
+from mmdgm.experiments.paper import conditional_figures, figures
+from mmdgm.experiments.paper.runner import Reproduction
+from mmdgm.experiments.paper.sheets import Sheet
+from mmdgm.experiments.paper.tables import TABLES
 
 FIGURES = {
     figures.FIGURES: figures.make_figures,

@@ -9,14 +9,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm import experiments, runs
 from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, print_json
 from mmdgm.cli.own import refuse, train_on
-from mmdgm.configs import config_from_json
+from mmdgm.distributed import is_first
 from mmdgm.errors import InputError
-from mmdgm.own_runs import is_own
-from mmdgm.presets import find_preset
-from mmdgm.ranks import is_first
+from mmdgm.experiments import run_folder, training_runs
+from mmdgm.experiments.configs import config_from_json
+from mmdgm.experiments.own_runs import is_own
+from mmdgm.experiments.presets import find_preset
 from mmdgm.settings import override
 
 
@@ -117,19 +117,19 @@ def train(
     chosen = find_preset(preset).config
     if seeds is None:
         seed = seed or 0
-        pairs = [(seed, runs.RunFolder(run_dir or Path("runs") / preset / f"seed-{seed}"))]
+        pairs = [(seed, run_folder.RunFolder(run_dir or Path("runs") / preset / f"seed-{seed}"))]
     else:
         parent = run_dir or Path("runs") / preset
-        pairs = [(s, runs.RunFolder(parent / f"seed-{s}")) for s in parse_seeds(seeds)]
+        pairs = [(s, run_folder.RunFolder(parent / f"seed-{s}")) for s in parse_seeds(seeds)]
     if own := [folder.path for _, folder in pairs if is_own(folder.path)]:
         raise InputError(f"{own[0]} holds a run of own data, which cannot be resumed; choose another --run-dir")
     config, overrides = override(chosen, set_ or [])
     if resume and not set_ and (begun := [folder for _, folder in pairs if folder.config.exists()]):
-        saved = runs.read_run_config(begun[0])
+        saved = run_folder.read_run_config(begun[0])
         config, overrides = config_from_json(saved["config"]), saved["overrides"]
         if config.preset != preset:
             raise InputError(f"{begun[0].path} holds a run of {config.preset}, not of {preset}")
-    results = experiments.train_runs(
+    results = training_runs.train_runs(
         config,
         pairs,
         overrides=overrides,

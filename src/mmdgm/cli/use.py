@@ -7,7 +7,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mmdgm import plots, runs
 from mmdgm.cli.common import (
     DataDir,
     Device,
@@ -22,14 +21,16 @@ from mmdgm.cli.common import (
 )
 from mmdgm.cli.filling import Rounds, way_to_impute
 from mmdgm.cli.own import read_own_rows, refuse, warnings_as_lines
+from mmdgm.data.csv_files import cell_text, csv_bytes, filled_rows
+from mmdgm.data.npz import read_values, save_arrays
+from mmdgm.data.prepared import seen, shown
 from mmdgm.errors import InputError
-from mmdgm.imputation import impute as impute_values
-from mmdgm.own_data import read_values, save_arrays
-from mmdgm.own_runs import OwnRun, is_own, load_own
-from mmdgm.own_tables import cell_text, csv_bytes, filled_rows
-from mmdgm.persistence import write_whole
-from mmdgm.prepared import seen, shown
-from mmdgm.sampling import sample_grid
+from mmdgm.experiments import run_folder
+from mmdgm.experiments.own_runs import OwnRun, is_own, load_own
+from mmdgm.files import write_whole
+from mmdgm.inference.imputation import impute as impute_values
+from mmdgm.inference.sampling import sample_grid
+from mmdgm.report import plots
 
 
 def evaluate(
@@ -50,10 +51,10 @@ def evaluate(
     """
     if is_own(run):
         raise InputError(f"{run} is a run of own data, without a test set; evaluate is not available for it")
-    trained = runs.load_run(run, device=device)
-    dataset, _ = runs.load_data(trained.config, data_dir)
-    rows = runs.split_rows(dataset, trained.config, trained.seed)
-    figures = runs.evaluate(trained.model, dataset, rows, draws=draws)
+    trained = run_folder.load_run(run, device=device)
+    dataset, _ = run_folder.load_data(trained.config, data_dir)
+    rows = run_folder.split_rows(dataset, trained.config, trained.seed)
+    figures = run_folder.evaluate(trained.model, dataset, rows, draws=draws)
     if as_json:
         print_json(figures)
         return
@@ -84,7 +85,7 @@ def sample(
     if (own := load_own(run, device=device)) is not None:
         sample_own(own, columns=columns, rows=rows, seed=seed, to=to, as_json=as_json)
         return
-    trained = runs.load_run(run, device=device)
+    trained = run_folder.load_run(run, device=device)
     if not trained.model.generates:
         raise InputError(f"{run}: its model was trained without the generative part, so it has no samples")
     grid = sample_grid(trained.model, columns=columns, rows=rows, seed=seed)
@@ -136,7 +137,7 @@ def impute(
         impute_own(own, data, rounds=rounds or 100, to=to, as_json=as_json)
         return
     way = way_to_impute(method or "draw", rounds)
-    trained = runs.load_run(run, device=device)
+    trained = run_folder.load_run(run, device=device)
     values = read_values(data, trained.shape, trained.scale if scale is None else scale)
     png, npz = picture_and_arrays(to or data.with_name(f"{data.stem}-imputed"))
     if npz.resolve() == data.resolve():

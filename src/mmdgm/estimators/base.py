@@ -23,9 +23,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mmdgm.devices import pick_device
-from mmdgm.errors import InputError
-from mmdgm.estimators.codecs import (
+from mmdgm.data.codecs import (
     Codec,
     ImageCodec,
     TableCodec,
@@ -36,14 +34,16 @@ from mmdgm.estimators.codecs import (
     missing_entries,
     restore,
 )
+from mmdgm.data.labels import is_nan
+from mmdgm.devices import pick_device
+from mmdgm.errors import InputError
 from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
-from mmdgm.estimators.labels import is_nan
-from mmdgm.estimators.neighbours import fill_from_neighbours, takes_long
 from mmdgm.estimators.parameters import check_parameters
-from mmdgm.keyed import impute_rows, in_chunks, row_noise
+from mmdgm.files import read_json, read_tensors, write_json, write_tensors
+from mmdgm.inference.per_row import impute_rows, in_chunks, row_noise
 from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
-from mmdgm.persistence import read_json, read_tensors, write_json, write_tensors
 from mmdgm.progress import Display
+from mmdgm.propagation.start import fill_from_neighbours, takes_long
 
 Values = NDArray[np.float32]
 Network = Literal["auto", "mlp", "conv"]

@@ -10,13 +10,13 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
+from mmdgm.data.codecs import Codec, as_array
+from mmdgm.data.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Network, Values
-from mmdgm.estimators.codecs import Codec, as_array
 from mmdgm.estimators.fitting import Labels
-from mmdgm.estimators.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
-from mmdgm.estimators.neighbours import has_outlines, spread_labels
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
+from mmdgm.propagation.start import has_outlines, spread_labels
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mmdgm.batches import Batches, Store
+from mmdgm.data.batches import Batches, Store
 from mmdgm.devices import make_fabric
 from mmdgm.models import VAE
-from mmdgm.stages import SemiSupervisedTraining
-from mmdgm.training import Record, Trainer
+from mmdgm.progress import Record
+from mmdgm.training.plan import SemiSupervisedTraining
+from mmdgm.training.trainer import Trainer
 
 Values = NDArray[np.float32]
 Labels = NDArray[np.int64]  # −1: unlabeled

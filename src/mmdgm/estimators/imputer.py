@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mmdgm.data.codecs import Codec
+from mmdgm.data.labels import holds_classes
 from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
 from mmdgm.estimators.classifiers import MMCVAClassifier
-from mmdgm.estimators.codecs import Codec
-from mmdgm.estimators.labels import holds_classes
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.models import VAEConfig
 

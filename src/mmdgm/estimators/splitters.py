@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils.validation import column_or_1d
 
+from mmdgm.data.labels import is_unlabeled
 from mmdgm.errors import InputError
-from mmdgm.estimators.labels import is_unlabeled
 
 
 class KeepUnlabeled(BaseCrossValidator):  # type: ignore[misc]

@@ -2,9 +2,9 @@
 
 from mmdgm.models.averaged import AveragedConditionalVAE, AveragedConditionalVAEConfig
 from mmdgm.models.conditional import ConditionalVAE
-from mmdgm.models.marginal import MarginalConditionalVAE, MarginalConditionalVAEConfig
-from mmdgm.models.semisupervised import MaxMarginConditionalVAE, MaxMarginConditionalVAEConfig
-from mmdgm.models.supervised import MaxMarginVAE, MaxMarginVAEConfig
+from mmdgm.models.m2 import MarginalConditionalVAE, MarginalConditionalVAEConfig
+from mmdgm.models.max_margin_conditional import MaxMarginConditionalVAE, MaxMarginConditionalVAEConfig
+from mmdgm.models.max_margin_vae import MaxMarginVAE, MaxMarginVAEConfig
 from mmdgm.models.vae import VAE, VAEConfig
 
 __all__ = [

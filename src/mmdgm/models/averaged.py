@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mmdgm.augmentation import distort
-from mmdgm.batches import Batch
-from mmdgm.models.semisupervised import (
+from mmdgm.data.augmentation import distort
+from mmdgm.data.batches import Batch
+from mmdgm.models.max_margin_conditional import (
     MaxMarginConditionalVAE,
     MaxMarginConditionalVAEConfig,
     MaxMarginConditionalVAETerms,
 )
-from mmdgm.networks import Classifier, Encoder
+from mmdgm.networks.stacks import Classifier, Encoder
 from mmdgm.settings import setting
 
 

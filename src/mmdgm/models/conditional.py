@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from mmdgm.layers import at_least_float32
-from mmdgm.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
 from mmdgm.models.vae import VAE
-from mmdgm.networks import Classifier, Encoder, MLPClassifier, Shape
-from mmdgm.recipes import conditional_conv_networks, conv_classifier, mlp_networks
+from mmdgm.networks.architectures import conditional_conv_networks, conv_classifier, mlp_networks
+from mmdgm.networks.layers import at_least_float32
+from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
+from mmdgm.networks.stacks import Classifier, Encoder, MLPClassifier, Shape
 from mmdgm.settings import setting
 
 

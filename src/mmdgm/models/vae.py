@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Normal
 
-from mmdgm.batches import Batch
-from mmdgm.layers import at_least_float32
-from mmdgm.likelihoods import LIKELIHOODS, BernoulliPixels, Likelihood, LikelihoodName
-from mmdgm.networks import Encoder, Encoding, Shape
-from mmdgm.recipes import conv_networks, mlp_networks
+from mmdgm.data.batches import Batch
+from mmdgm.networks.architectures import conv_networks, mlp_networks
+from mmdgm.networks.layers import at_least_float32
+from mmdgm.networks.likelihoods import LIKELIHOODS, BernoulliPixels, Likelihood, LikelihoodName
+from mmdgm.networks.stacks import Encoder, Encoding, Shape
 from mmdgm.settings import setting
 
 

@@ -1,0 +1,84 @@
+"""MNIST and Fashion-MNIST: four idx files each, of the same names and sizes; images `(rows, 1, 28, 28)`."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.data.datasets.base import Dataset
+from mmdgm.data.datasets.files import by, find, opened
+from mmdgm.errors import InputError
+
+ROWS = {"train": 60_000, "t10k": 10_000}
+FASHION = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+
+
+def load_mnist(data_dir: Path) -> Dataset:
+    """The official MNIST files in `data_dir/mnist`; grey values are divided by 256, as the paper does."""
+    return _load("mnist", data_dir, None)
+
+
+def load_fashion(data_dir: Path) -> Dataset:
+    """The official Fashion-MNIST files in `data_dir/fashion`."""
+    return _load("fashion", data_dir, FASHION)
+
+
+def _load(name: str, data_dir: Path, class_names: tuple[str, ...] | None) -> Dataset:
+    arrays: dict[str, Any] = {}
+    for part, rows in ROWS.items():
+        images = read_idx(find(data_dir, name, f"{part}-images-idx3-ubyte"), (rows, 28, 28))
+        label_path = find(data_dir, name, f"{part}-labels-idx1-ubyte")
+        labels = read_idx(label_path, (rows,)).astype(np.int64)
+        if labels.max() > 9:
+            raise InputError(f"{label_path}: holds the label {labels.max()}, but the labels are 0 to 9")
+        arrays[part] = images[:, None], labels
+    (x_train, y_train), (x_test, y_test) = arrays["train"], arrays["t10k"]
+    return Dataset(
+        name=name,
+        x_train=x_train,
+        y_train=y_train,
+        x_test=x_test,
+        y_test=y_test,
+        n_classes=10,
+        scale=256.0,
+        class_names=class_names,
+    )
+
+
+def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """An idx file of unsigned bytes whose sizes must be `shape`; gzipped when its name ends in `.gz`.
+
+    The format: two zero bytes, the type (8: unsigned byte), the number of sizes, each size as a big-endian
+    32-bit integer, then the bytes, last index fastest.
+    """
+    with opened(path) as file:
+        content = file.read()
+    header_length = 4 + 4 * len(shape)
+    if len(content) < header_length:
+        raise InputError(f"{path}: ends after {len(content)} bytes, inside the header; fetch it again")
+    magic = bytes([0, 0, 8, len(shape)])
+    if content[:4] != magic:
+        raise InputError(
+            f"{path}: starts with {content[:4].hex()}, but an idx file of {len(shape)}-dimensional bytes "
+            f"starts with {magic.hex()}; it is another file, or still packed"
+        )
+    sizes = struct.unpack(f">{len(shape)}I", content[4:header_length])
+    if sizes != shape:
+        raise InputError(f"{path}: its header says {by(sizes)}, but {by(shape)} is expected")
+    expected = header_length + int(np.prod(shape))
+    if len(content) != expected:
+        raise InputError(f"{path}: holds {len(content)} bytes instead of {expected}; fetch it again")
+    return np.frombuffer(content, np.uint8, offset=header_length).reshape(shape)

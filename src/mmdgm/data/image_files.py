@@ -1,0 +1,124 @@
+"""Image files that users bring: any size and mode, turned into images like those that a model was trained on.
+
+The first frame counts, upright as its EXIF orientation says; what is transparent becomes black, the training
+data's 0. Grey or RGB as the model takes it, stretched to the model's height × width by Lanczos' filter.
+"""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from mmdgm.errors import InputError, one_line
+from mmdgm.networks.stacks import Shape
+
+# formats of pixels alone: Pillow hands others, such as EPS, to outside programs
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "JPEG2000", "PPM")
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".jp2", ".pbm", ".pgm", ".ppm")
+MODES = {1: "L", 3: "RGB"}
+WHITE, WHITE_16 = 255, 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnImages:
+    """The images that could be read, and a line on each file that could not."""
+
+    paths: list[Path]
+    unit: NDArray[np.float32]  # (rows, channels, height, width) in [0, 1]
+    broken: list[str]
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The image files of a folder by their endings, sorted; hidden ones and subfolders are left out."""
+    try:
+        found = [path for path in folder.iterdir() if path.suffix.lower() in ENDINGS and path.is_file()]
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
+    files = sorted(path for path in found if not path.name.startswith("."))
+    if not files:
+        endings = ", ".join(ending[1:] for ending in ENDINGS)
+        raise InputError(f"{folder}: holds no image files ({endings}; subfolders are not searched)")
+    return files
+
+
+def read_images(paths: list[Path], shape: Shape, scale: float) -> OwnImages:
+    """Read files as images of the given shape, white as bright as in training data of this scale."""
+    if shape[0] not in MODES:
+        raise InputError(f"the model's images have {shape[0]} channels, image files 1 or 3; give an npz file")
+    read, pixels, broken = [], [], []
+    for path in paths:
+        try:
+            pixels.append(_read_pixels(path, shape))
+            read.append(path)
+        except InputError as error:
+            broken.append(f"{path}: {error}")
+        except Exception as error:  # Pillow meets broken files with errors of every kind
+            broken.append(f"{path}: cannot be read as an image ({one_line(error)})")
+    unit = _to_unit(np.array(pixels).reshape(-1, *shape), scale)
+    return OwnImages(paths=read, unit=unit, broken=broken)
+
+
+def _to_unit(pixels: NDArray[Any], scale: float) -> NDArray[np.float32]:
+    """Pixels 0..255 in [0, 1]; training data are 0..255 too (of 256), or 0..scale where that is less."""
+    return (pixels.astype(np.float64) * min(scale, WHITE) / (WHITE * scale)).astype(np.float32)
+
+
+def _read_pixels(path: Path, shape: Shape) -> NDArray[np.float32]:
+    """One file as pixels 0..255 of the given shape."""
+    channels, height, width = shape
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a file is read or it is not
+        with Image.open(path, formats=FORMATS) as image:
+            upright = ImageOps.exif_transpose(image)
+            plain = _plain(upright, MODES[channels], image.format)
+    resized = np.asarray(plain.resize((width, height), Image.Resampling.LANCZOS), np.float32).clip(0, WHITE)
+    return np.broadcast_to(resized.reshape(height, width, -1).transpose(2, 0, 1), shape)
+
+
+def _plain(image: Image.Image, mode: str, file_format: str | None) -> Image.Image:
+    """The image without transparency in the given mode; one of 16 bits as grey floats 0..255."""
+    if image.mode.startswith("I;16") or (image.mode == "I" and file_format in ("PNG", "PPM")):
+        return Image.fromarray(np.asarray(image, np.float32) * (WHITE / WHITE_16))
+    if image.mode in ("I", "F"):
+        raise InputError("32 bits per pixel and channel do not say what is white; save it with 8 or 16")
+    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
+        black = Image.new("RGBA", image.size, "black")
+        image = Image.alpha_composite(black, image.convert("RGBA"))
+    return image.convert(mode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabeledImages:
+    """Images with the names of their classes, and a line on each file that could not be read."""
+
+    pixels: NDArray[np.uint8]  # (rows, height, width), or (rows, height, width, 3) where some have colour
+    labels: list[str]  # "": unlabeled
+    broken: list[str]
+
+
+def read_class_folders(folder: Path, size: tuple[int, int], *, unlabeled: str = "unlabeled") -> LabeledImages:
+    """Read a folder with one subfolder of images per class; those in the one called `unlabeled` have no class."""
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
+    if not inside:
+        raise InputError(f"{folder}: has no subfolders; give one of image files for each class, named after it")
+    parts: list[NDArray[np.uint8]] = []
+    labels: list[str] = []
+    broken: list[str] = []
+    for path in inside:
+        files = files_in(path)
+        images = read_images(files, (3, *size), WHITE)
+        if not images.paths:
+            raise InputError(f"{path}: none of its {len(files)} image files can be read ({images.broken[0]})")
+        parts.append(np.round(images.unit.transpose(0, 2, 3, 1) * WHITE).astype(np.uint8))
+        labels += ["" if path.name == unlabeled else path.name] * len(images.paths)
+        broken += images.broken
+    pixels = np.concatenate(parts)
+    grey = bool((pixels == pixels[..., :1]).all())
+    return LabeledImages(pixels=pixels[..., 0].copy() if grey else pixels, labels=labels, broken=broken)

@@ -1,0 +1,55 @@
+"""Which rows are labeled, unlabeled, held out: pure functions of the labels, a number and a seed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.data.datasets import Labels
+from mmdgm.errors import InputError
+
+Indices = NDArray[np.intp]
+
+
+def labeled_draw(y: Labels, n: int, *, seed: int) -> Indices:
+    """Rows of a class-balanced draw of `n` labels: `n // K` of each of the K classes.
+
+    Draws are nested: with one seed, the rows for a smaller `n` are among those for a larger one (the paper's
+    curve of error against the number of labels needs that).
+    """
+    classes, counts = np.unique(y, return_counts=True)
+    per_class, rest = divmod(n, len(classes))
+    if n <= 0 or rest:
+        raise InputError(f"labels={n}: give a positive multiple of the {len(classes)} classes")
+    if per_class > counts.min():
+        raise InputError(
+            f"labels={n}: needs {per_class} rows of each class, but class {classes[counts.argmin()]} "
+            f"has {counts.min()}; ask for at most {counts.min() * len(classes)}"
+        )
+    return np.sort(np.concatenate([order[:per_class] for order in _class_orders(y, seed)]))
+
+
+def validation_split(y: Labels, n: int, *, seed: int = 0) -> tuple[Indices, Indices]:
+    """(training rows, validation rows): `n` rows are held out, each class in proportion to its size."""
+    if n == 0:
+        return np.arange(len(y)), np.arange(0)
+    if not 0 < n < len(y):
+        raise InputError(f"validation={n}: hold out more than 0 and fewer than all {len(y)} training rows")
+    # every class's rows spread evenly over (0, 1): the n smallest hold each class in proportion
+    place = np.empty(len(y))
+    for order in _class_orders(y, seed):
+        place[order] = (np.arange(len(order)) + 0.5) / len(order)
+    held_out = np.zeros(len(y), bool)
+    held_out[np.argsort(place, kind="stable")[:n]] = True
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def complement(rows: Indices, n: int) -> Indices:
+    """The rows of 0..n-1 that are not in `rows`, in order."""
+    return np.setdiff1d(np.arange(n), rows, assume_unique=True)
+
+
+def _class_orders(y: Labels, seed: int) -> list[Indices]:
+    """Each class's rows in a random order that depends on the seed and the class alone."""
+    return [
+        np.random.default_rng([seed, k]).permutation(np.flatnonzero(y == label))
+        for k, label in enumerate(np.unique(y))
+    ]

@@ -1,0 +1,91 @@
+"""The paper's pictures on MNIST, of the runs with seed 0 of the four models."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.manifold import TSNE
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from mmdgm.data.datasets import Dataset
+from mmdgm.experiments.paper.patterns import mask_of, unit_images
+from mmdgm.experiments.paper.runner import Reproduction
+from mmdgm.experiments.paper.sheets import generative_name
+from mmdgm.experiments.run_folder import load_run
+from mmdgm.files import write_json
+from mmdgm.inference.frozen import embed
+from mmdgm.inference.imputation import impute
+from mmdgm.inference.sampling import sample_grid
+from mmdgm.models import VAE
+from mmdgm.report import plots
+
+FIGURES = "figures-mnist"
+PRESETS = ("mnist-va", "mnist-mmva", "mnist-conv-va", "mnist-conv-mmva")
+ROUNDS = 20
+EMBEDDED = 2000  # test images
+NEIGHBOURS = 10
+
+
+def make_figures(work: Reproduction) -> list[Path]:
+    """Draw all of them; the models are trained first where they are not there."""
+    dataset = work.dataset()
+    models = {}
+    for preset in PRESETS:
+        work.train(preset, [0])
+        models[generative_name(preset)] = load_run(work.run_folder(preset, 0).path, device=work.device).model
+    folder = work.out / FIGURES
+    files = [folder / "samples.png"]
+    plots.save_panels(files[0], {name: plots.image_grid(samples(model)) for name, model in models.items()})
+    for pattern in ("Rand-Drop 0.6", "Rect 12"):
+        files.append(folder / f"rounds-mmva-{pattern.split()[0].lower()}.png")
+        plots.save_grid(files[-1], rounds(models["MMVA"], dataset, pattern))
+    for name in ("Conv-VA", "Conv-MMVA"):
+        files.append(folder / f"completions-{name.lower()}.png")
+        plots.save_grid(files[-1], completions(models[name], dataset))
+    files += draw_embeddings(folder, {name: models[name] for name in ("VA", "MMVA")}, dataset)
+    return files
+
+
+def samples(model: VAE) -> NDArray[Any]:
+    """A hundred decoder means."""
+    grid: NDArray[Any] = sample_grid(model, columns=10, rows=10)["x"]
+    return grid
+
+
+def rounds(model: VAE, dataset: Dataset, pattern: str, *, images: int = 8) -> NDArray[Any]:
+    """A line for each image: as it is, with its hole, and after each round of the iterative inference."""
+    x = unit_images(dataset, images)
+    missing = mask_of(pattern, x.shape)
+    # with one seed, the state after n rounds is on the way to that after n + 1
+    after = [impute(model, x, missing, rounds=n) for n in range(1, ROUNDS + 1)]
+    return np.stack([x, np.where(missing, np.nan, x), *after], axis=1)
+
+
+def completions(model: VAE, dataset: Dataset, *, images: int = 20) -> NDArray[Any]:
+    """Lines: images, with holes of 12×12, filled by a sample, and by the posterior mean."""
+    x = unit_images(dataset, images)
+    missing = mask_of("Rect 12", x.shape)
+    filled = [impute(model, x, missing, method=method) for method in ("draw", "mean")]
+    return np.stack([x, np.where(missing, np.nan, x), *filled])
+
+
+def draw_embeddings(folder: Path, models: dict[str, Any], dataset: Dataset) -> list[Path]:
+    """t-SNE of features of the same test images, and a number: how well neighbours in the plane tell the class."""
+    x, y = dataset.x_test[:EMBEDDED], dataset.y_test[:EMBEDDED]
+    panels, figures = {}, {}
+    for name, model in models.items():
+        features = embed(model, x, scale=dataset.scale).cpu().numpy()
+        plane = TSNE(init="pca", random_state=0).fit_transform(features)
+        figures[name] = {"in the plane": accuracy(plane, y), "in the features": accuracy(features, y)}
+        panels[f"{name}: {100 * figures[name]['in the plane']:.1f} % by {NEIGHBOURS} neighbours"] = plane
+    picture, numbers = folder / "tsne.png", folder / "tsne.json"
+    plots.save_scatter(picture, panels, y)
+    write_json(numbers, {"images": EMBEDDED, "neighbours": NEIGHBOURS, "accuracy": figures})
+    return [picture, numbers]
+
+
+def accuracy(points: NDArray[Any], y: NDArray[Any]) -> float:
+    """Of a nearest-neighbour classifier, by tenfold cross-validation."""
+    return float(cross_val_score(KNeighborsClassifier(NEIGHBOURS), points, y, cv=10).mean())

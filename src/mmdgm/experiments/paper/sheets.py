@@ -1,0 +1,88 @@
+"""Tables as values: which runs they are made of, how they are laid out, and the words that all of them use.
+
+A table reads nothing but result.json files.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmdgm.experiments.presets import find_preset
+
+Result = Mapping[str, Any]  # a result.json
+Results = Mapping[str, Sequence[Result]]  # of each cell, by seed
+ABSENT = "–"
+SEEDS = 3
+# cells that are no trained models, and what they are called
+BASELINES = {"nearest-images": "10 nearest", "one-gaussian": "one Gaussian"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table as text."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+    def markdown(self) -> str:
+        lines = [
+            "| " + " | ".join(cells) + " |" for cells in (self.header, ["---"] * len(self.header), *self.rows)
+        ]
+        return "\n".join([f"**{self.title}**", "", *lines, "", "\n\n".join(self.notes)]).rstrip() + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table: of the paper, or of what its text reports."""
+
+    name: str
+    presets: tuple[str, ...]
+    lay_out: Callable[[Results], list[Sheet]]
+    folder: str  # of its results
+    baselines: tuple[str, ...] = ()
+    seeds: Mapping[str, int] = field(default_factory=dict)  # by preset, where there are more or fewer than SEEDS
+    draw: Callable[[Path, Results], None] | None = None  # its picture
+
+
+def markdown(sheets: Sequence[Sheet]) -> str:
+    """Sheets one after the other."""
+    return "\n".join(sheet.markdown() for sheet in sheets)
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Mean ± standard deviation over seeds."""
+    if not values:
+        return ABSENT
+    mean = f"{np.mean(values):.{digits}f}".replace("-", "−")
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def model_name(preset: str) -> str:
+    """What the paper calls a preset's model."""
+    return find_preset(preset).model_name
+
+
+def generative_name(preset: str) -> str:
+    """The same without the classifier that was trained afterwards."""
+    return model_name(preset).removesuffix("+Pegasos")
+
+
+def quick_note(results: Results) -> list[str]:
+    """A line where some runs are shortened ones."""
+    cells = [cell for cell, runs in results.items() if any(run.get("quick") for run in runs)]
+    quick = sorted({BASELINES.get(cell) or model_name(cell) for cell in cells})
+    return [f"Quick, that is shortened runs: {', '.join(quick)}."] if quick else []
+
+
+def seeds_of(results: Results, presets: Sequence[str]) -> str:
+    """How many runs there are of each model."""
+    return "Seeds: " + ", ".join(f"{generative_name(p)} {len(results.get(p, []))}" for p in presets) + "."
+
+
+def marked(results: Sequence[Result]) -> str:
+    return " (quick)" if any(result.get("quick") for result in results) else ""

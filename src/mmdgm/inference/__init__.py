@@ -1,0 +1,1 @@
+"""From weights to answers: scores, imputation, sampling, evaluation."""

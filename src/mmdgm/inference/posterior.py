@@ -1,0 +1,88 @@
+"""What the observed values of a row say of its missing ones: the posterior mean, the best guess in squared error.
+
+    E[x_missing | x_observed] = E[ decoder mean at z ],  z ~ p(z | x_observed) ∝ p(x_observed | z) p(z)
+
+The recognition network was trained on whole rows: asked about a row with guesses in it, it believes the guesses.
+Here a q of its own is fitted to each row, a diagonal Gaussian that climbs the bound of the observed values,
+
+    E_q[log p(x_observed | z)] − KL(q ‖ p(z)),
+
+by steps of Adam. Several q of a row begin at the recognition network's answers to several first guesses; they make
+a mixture, with weights in proportion to the exponential of the bound that each has reached. Of a class-conditional
+model there is one for each class, so that the mixture is over the unknown label, too.
+
+On held-out MNIST images (500, an MMVA of 1,000 epochs) its mean squared error is below a single draw's, and below
+that of averaging or importance-weighting late rounds of the iterative inference: with a 12×12 hole .068 against
+.136, .116 and .109; with 80 % of the pixels missing .016 against .043, .039 and .035. On digits of 8×8 with a 4×4
+hole (Conv-MMCVA, 50 labels) it is .081 against a draw's .140, and .129 with the classifier's label alone.
+"""
+
+import torch
+from torch import Tensor
+
+from mmdgm.models import VAE, ConditionalVAE
+from mmdgm.networks.stacks import Encoding
+
+STEPS, RATE = 100, 0.05
+STARTS, DRAWS = 4, 20
+GENERATED = 200  # images that make the prior's mean
+
+
+def prior_mean(model: VAE) -> Tensor:
+    """The mean of what the model generates: the guess for values of which nothing is known, `(…)`."""
+    z = torch.randn(GENERATED, model.encoder.z, device=next(model.parameters()).device)
+    if not isinstance(model, ConditionalVAE):
+        return model.generate(z).mean(dim=0)
+    return model.generate(z, torch.arange(GENERATED, device=z.device) % model.n_classes).mean(dim=0)
+
+
+def count_starts(model: VAE) -> int:
+    """How many q of a row are fitted."""
+    return model.n_classes if isinstance(model, ConditionalVAE) else STARTS
+
+
+def labels_of_starts(model: VAE, rows: int) -> Tensor | None:
+    """What a conditional model is given beside the starts of so many rows: of each start a class, one-hot.
+
+    `(starts · rows, K)`; other models are given nothing.
+    """
+    if not isinstance(model, ConditionalVAE):
+        return None
+    like = next(model.parameters())
+    return model.one_hot(torch.arange(model.n_classes, device=like.device).repeat_interleave(rows), like)
+
+
+def posterior_mean(
+    model: VAE, guesses: Tensor, missing: Tensor, labels: Tensor | None = None, *, steps: int = STEPS
+) -> Tensor:
+    """Rows `(rows, …)` with their missing entries, which `missing` marks, replaced by the posterior mean.
+
+    `guesses` `(starts, rows, …)`: the rows with first guesses in these entries.
+    `labels` `(starts · rows, K)`: what a conditional model is given beside them.
+    """
+    starts, rows = guesses.shape[:2]
+    x, observed = guesses.flatten(0, 1), (~missing).expand(guesses.shape).flatten(0, 1)
+    q = _fit(model, x, observed, labels, steps)
+    total, reached = torch.zeros_like(x), -q.kl
+    for _ in range(DRAWS):
+        px = model.decode(q.qz.sample(), labels)
+        total += px.mean / DRAWS
+        reached = reached + (px.log_prob(x) * observed).flatten(1).sum(1) / DRAWS
+    weights = reached.reshape(starts, rows).softmax(dim=0).reshape(starts, rows, *[1] * (x.ndim - 1))
+    return torch.where(missing, (weights * total.reshape(guesses.shape)).sum(dim=0), guesses[0])
+
+
+def _fit(model: VAE, x: Tensor, observed: Tensor, labels: Tensor | None, steps: int) -> Encoding:
+    """The q of each row that fits its observed values best."""
+    begin = model.encoder(x, labels)
+    leaves = [part.detach().float().clone().requires_grad_() for part in (begin.mean, begin.log_variance)]
+    optimizer = torch.optim.Adam(leaves, lr=RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    with torch.enable_grad():
+        for _ in range(steps):
+            bound = model.bound(x, Encoding(leaves[0], leaves[1], ()), labels, observed=observed)
+            for leaf, gradient in zip(leaves, torch.autograd.grad(-bound.elbo.sum(), leaves), strict=True):
+                leaf.grad = gradient
+            optimizer.step()
+            schedule.step()
+    return Encoding(leaves[0].detach(), leaves[1].detach(), ())

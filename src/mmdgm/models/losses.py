@@ -1,0 +1,45 @@
+"""Max-margin losses: pure functions of scores and labels.
+
+Scores are unbounded margins, shape `(rows, K)`; labels are int64, shape `(rows,)`. The putative label
+ŷ = argmax_k s_k is a constant for the gradient.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from mmdgm.distributed import mean_over_ranks
+
+
+def hinge(scores: Tensor, y: Tensor, *, margin: float) -> Tensor:
+    """Crammer–Singer hinge loss of each row, paper §3.2, shape `(rows,)`.
+
+    max_k ( margin·1[k≠y] + s_k − s_y ): zero where the true class leads by the margin, else the worst shortfall.
+    """
+    true_score = scores.gather(1, y[:, None])
+    augmented = (scores + margin).scatter(1, y[:, None], true_score)
+    return augmented.max(dim=1).values - true_score.squeeze(1)
+
+
+def hat(scores: Tensor, guess: Tensor | None = None, *, margin: float) -> Tensor:
+    """Hat loss of each unlabeled row, paper §3.3, shape `(rows,)`: the hinge with the putative label.
+
+    max(0, margin − (largest score − second largest)), where no other guess of the labels is given.
+    """
+    return hinge(scores, scores.argmax(dim=1) if guess is None else guess, margin=margin)
+
+
+def label_balance(scores: Tensor, y: Tensor, scores_unlabeled: Tensor, *, weight: Tensor | None = None) -> Tensor:
+    """Label-balance penalty, paper §3.3, a scalar.
+
+    ‖ mean_u( s_u · onehot(ŷ_u) ) − mean_l( s_l · onehot(y_l) ) ‖₂: the activations that each class collects
+    on the unlabeled rows should be those that it collects on the labeled ones. Means are over all ranks' rows.
+    `weight` `(K,)` multiplies what classes collect on the labeled rows, where these hold them in other shares.
+    """
+    k = scores.shape[1]
+    collected = (scores * one_hot(y, k)).mean(dim=0)
+    if weight is not None:
+        collected = collected * weight
+    collected_unlabeled = (scores_unlabeled * one_hot(scores_unlabeled.argmax(dim=1), k)).mean(dim=0)
+    distance: Tensor = torch.linalg.vector_norm(mean_over_ranks(collected_unlabeled - collected))
+    return distance

@@ -1,0 +1,224 @@
+"""Which layers for which image size: the paper's networks, as values, and functions that build them."""
+
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from mmdgm.errors import InputError
+from mmdgm.networks.layers import Conv
+from mmdgm.networks.stacks import (
+    ConvClassifier,
+    ConvDecoder,
+    ConvEncoder,
+    Encoder,
+    Layer,
+    MLPDecoder,
+    MLPEncoder,
+    Shape,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvRecipe:
+    """Conv encoder and decoder for one image size; `dense_width` units beside z on both sides, if any.
+
+    The decoder's last layer has as many channels as images and likelihood need. `encoder_std`: the encoder's
+    kernels start from N(0, std²) instead of Glorot-uniform. (With the decoder's too, the bound of SVHN's
+    contrast-normalised images starts at −8 million nats, instead of −12,000.)
+    """
+
+    encoder: tuple[Layer, ...]
+    decoder_start: Shape
+    decoder: tuple[Layer, ...]
+    dense_width: int = 0
+    encoder_std: float | None = None
+
+
+OUTPUTS = 1  # channels of a decoder's last layer, in its place
+
+# Conv-VA and Conv-MMVA, by (height, width)
+SUPERVISED = {
+    (28, 28): ConvRecipe(
+        encoder=(
+            Layer(32, 5, "valid", pool=True, drop=True),
+            Layer(32, 3),
+            Layer(64, 3, "valid", pool=True, drop=True),
+            Layer(64, 3),
+            Layer(64, 3),
+        ),
+        dense_width=500,
+        decoder_start=(64, 5, 5),
+        decoder=(
+            Layer(64, 3),
+            Layer(64, 3, "full", unpool=True),
+            Layer(32, 3),
+            Layer(32, 3),
+            Layer(OUTPUTS, 5, "full", unpool=True),
+        ),
+    ),
+    (32, 32): ConvRecipe(
+        encoder=(
+            Layer(64, 5, pool=True),
+            Layer(64, 3, drop=True),
+            Layer(64, 3, pool=True, drop=True),
+            Layer(96, 3, drop=True),
+            Layer(96, 3, pool=True),
+        ),
+        decoder_start=(96, 4, 4),
+        decoder=(
+            Layer(96, 3, unpool=True),
+            Layer(64, 3),
+            Layer(64, 3, unpool=True),
+            Layer(64, 3),
+            Layer(OUTPUTS, 5, unpool=True),
+        ),
+        encoder_std=0.1,
+    ),
+    (8, 8): ConvRecipe(
+        encoder=(Layer(32, 3, pool=True, drop=True), Layer(64, 3)),
+        dense_width=128,
+        decoder_start=(32, 4, 4),
+        decoder=(Layer(32, 3), Layer(32, 3, unpool=True), Layer(OUTPUTS, 3)),
+    ),
+}
+
+# Conv-MMCVA, by (height, width): the class-conditional encoder and decoder ...
+CONDITIONAL = {
+    (28, 28): ConvRecipe(
+        encoder=(
+            Layer(32, 5, "valid", pool=True),
+            Layer(32, 3),
+            Layer(64, 3, "valid", pool=True),
+            Layer(64, 3),
+            Layer(64, 3),
+        ),
+        decoder_start=(64, 5, 5),
+        decoder=(
+            Layer(64, 3),
+            Layer(64, 3),
+            Layer(32, 3, "full", unpool=True),
+            Layer(32, 3),
+            Layer(OUTPUTS, 5, "full", unpool=True),
+        ),
+    ),
+    (32, 32): ConvRecipe(
+        encoder=(
+            Layer(32, 5, pool=True),
+            Layer(64, 3),
+            Layer(64, 3, pool=True),
+            Layer(128, 3),
+            Layer(128, 3, pool=True),
+        ),
+        decoder_start=(128, 4, 4),
+        decoder=(
+            Layer(128, 3, unpool=True),
+            Layer(64, 3),
+            Layer(64, 3, unpool=True),
+            Layer(32, 3),
+            Layer(OUTPUTS, 5, unpool=True),
+        ),
+    ),
+    (8, 8): replace(SUPERVISED[8, 8], dense_width=0),
+}
+
+# ... and the classifier
+CLASSIFIER = {
+    (28, 28): (
+        Layer(32, 5, "valid", pool=True, drop=True),
+        Layer(64, 3),
+        Layer(64, 3, "valid", pool=True, drop=True),
+        Layer(128, 3),
+        Layer(128, 3),
+    ),
+    (32, 32): (
+        Layer(32, 3),
+        Layer(32, 3, pool=True, drop=True),
+        Layer(64, 3),
+        Layer(64, 3, pool=True, drop=True),
+        Layer(128, 3),
+        Layer(128, 3, drop=True),
+    ),
+    (8, 8): (
+        Layer(32, 3),
+        Layer(32, 3, pool=True, drop=True),
+        Layer(64, 3),
+        Layer(64, 3),
+    ),
+}
+
+
+def mlp_networks(
+    shape: Shape, *, hidden: tuple[int, ...], z: int, maps: int = 1, n_classes: int = 0, linear: bool = False
+) -> tuple[Encoder, MLPDecoder]:
+    """Encoder and mirrored decoder of MMVA; the decoder returns `maps` numbers for each value of x.
+
+    Conditioned on labels with `n_classes`; with linear functions beside the layers with `linear`.
+    """
+    channels, height, width = shape
+    encoder = MLPEncoder(shape, hidden, z, n_classes=n_classes, linear=linear)
+    out = (maps * channels, height, width)
+    return encoder, MLPDecoder(z, hidden[::-1], out, n_classes=n_classes, linear=linear)
+
+
+def conv_networks(shape: Shape, *, z: int, dropout: float, maps: int = 1) -> tuple[Encoder, ConvDecoder]:
+    """Encoder and decoder of Conv-MMVA; the log-variance head starts at zero."""
+    recipe = SUPERVISED.get(_size(shape)) or _conv_recipe(SUPERVISED, *_size(shape))
+    encoder = ConvEncoder(
+        shape, recipe.encoder, z, dense_width=recipe.dense_width, dropout=dropout, zero_log_variance=True
+    )
+    decoder = ConvDecoder(
+        z, recipe.decoder_start, _ending_in(maps * shape[0], recipe.decoder), dense_width=recipe.dense_width
+    )
+    if recipe.encoder_std is not None:
+        for layer in encoder.stack.convs:
+            assert isinstance(layer, Conv)
+            nn.init.normal_(layer.conv.weight, std=recipe.encoder_std)
+    return encoder, decoder
+
+
+def conditional_conv_networks(
+    shape: Shape, *, z: int, n_classes: int, maps: int = 1
+) -> tuple[Encoder, ConvDecoder]:
+    """Class-conditional encoder and decoder of Conv-MMCVA, without dropout."""
+    recipe = CONDITIONAL.get(_size(shape)) or _conv_recipe(CONDITIONAL, *_size(shape))
+    encoder = ConvEncoder(shape, recipe.encoder, z, n_classes=n_classes)
+    layers = _ending_in(maps * shape[0], recipe.decoder)
+    return encoder, ConvDecoder(z, recipe.decoder_start, layers, n_classes=n_classes)
+
+
+def conv_classifier(shape: Shape, *, n_classes: int, dropout: float, narrow: bool) -> ConvClassifier:
+    """Classifier of Conv-MMCVA; `narrow` makes its last convolution 1×1 with 10 channels, or one per class."""
+    layers = CLASSIFIER.get(_size(shape)) or CLASSIFIER[32, 32]
+    if narrow:
+        layers = (*layers[:-1], layers[-1]._replace(channels=max(10, n_classes), kernel=1))
+    return ConvClassifier(shape, layers, n_classes, dropout=dropout)
+
+
+def _any_size(height: int, width: int, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Layers with as many poolings as the sides can be halved, three at most; the last of them are left out."""
+    halvings = 3 if height % 8 == width % 8 == 0 and min(height, width) >= 16 else 2
+    pools = [i for i, layer in enumerate(layers) if layer.pool][:halvings]
+    return tuple(layer._replace(pool=i in pools) for i, layer in enumerate(layers))
+
+
+def _conv_recipe(recipes: dict[tuple[int, int], ConvRecipe], height: int, width: int) -> ConvRecipe:
+    """The 32×32 recipe for another size."""
+    like = recipes[32, 32]
+    encoder = _any_size(height, width, like.encoder)
+    halvings = sum(layer.pool for layer in encoder)
+    unpools = [i for i, layer in enumerate(like.decoder) if layer.unpool][-halvings:]
+    start = (like.decoder_start[0], height >> halvings, width >> halvings)
+    decoder = tuple(layer._replace(unpool=i in unpools) for i, layer in enumerate(like.decoder))
+    return replace(like, encoder=encoder, decoder_start=start, decoder=decoder)
+
+
+def _ending_in(channels: int, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    return (*layers[:-1], layers[-1]._replace(channels=channels))
+
+
+def _size(shape: Shape) -> tuple[int, int]:
+    """Height and width, if conv nets can be built for them."""
+    _, height, width = shape
+    if height % 4 or width % 4 or min(height, width) < 8:
+        raise InputError(f"conv nets want images whose sides are multiples of 4, 8 or more, not {height}×{width}")
+    return height, width

@@ -1,0 +1,263 @@
+"""Convolutions with the paper's unpooling and label maps, in the form that does no needless work.
+
+Identities, exact to rounding (tests compare them with the literal forms):
+
+1. Unpooling by 2 (the value goes to the top-left corner of its 2×2 block, zeros elsewhere) and then
+   convolving is one transposed convolution with stride 2, with the kernel flipped.
+2. That, to a single channel, is an ordinary convolution to four channels, one for each place in the 2×2 blocks.
+3. Convolving [x, one-hot label maps of y] is convolving x and adding what the maps contribute: a k×k kernel
+   per row and output channel, chosen by the label, of which every output position sees the taps that fall
+   inside the (unpooled) image.
+4. Convolving a single channel is a matrix product with the patches of the image.
+
+Which form is used where was measured: docs/performance.md.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, conv_transpose2d, linear, pad, pixel_shuffle
+
+from mmdgm.distributed import mean_over_ranks, world_size
+
+Padding = Literal["valid", "same", "full"]
+
+
+def padding_width(kernel: int, padding: Padding) -> int:
+    """Zeros added at each border: output sizes n − k + 1, n and n + k − 1."""
+    return {"valid": 0, "same": (kernel - 1) // 2, "full": kernel - 1}[padding]
+
+
+def glorot_uniform_(weight: Tensor, fan_in: int, fan_out: int) -> None:
+    """Fill with uniform draws from ±√(6 / (fan_in + fan_out))."""
+    bound = (6 / (fan_in + fan_out)) ** 0.5
+    nn.init.uniform_(weight, -bound, bound)
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Half-precision numbers as float32; others as they are."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def dense(n_in: int, n_out: int) -> nn.Linear:
+    """A linear layer with Glorot-uniform weights and zero biases."""
+    layer = nn.Linear(n_in, n_out)
+    glorot_uniform_(layer.weight, n_in, n_out)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def dropout(x: Tensor, rate: float, *, training: bool) -> Tensor:
+    """Zero each value with probability `rate`, and scale the others to keep the mean.
+
+    Draws are uniform numbers in channels-last order: the same in every kind of execution, whatever the layout of
+    x; on a CPU they take a third of the time of torch's dropout.
+    """
+    if not training or rate == 0:
+        return x
+    shape = (x.shape[0], *x.shape[2:], x.shape[1])
+    draws = torch.rand(shape, device=x.device).movedim(-1, 1)
+    return torch.where(draws < rate, 0.0, x * (1 / (1 - rate))).to(x.dtype)
+
+
+class BatchNorm(nn.BatchNorm2d):
+    """Batch normalisation over the rows of all ranks: in one process, torch's own.
+
+    torch.nn.SyncBatchNorm does the same on GPUs alone.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or world_size() == 1:
+            return super().forward(x)
+        values = at_least_float32(x)
+        mean = mean_over_ranks(values.mean(dim=(0, 2, 3)))
+        deviation = values - mean[:, None, None]
+        variance = mean_over_ranks(deviation.square().mean(dim=(0, 2, 3)))
+        with torch.no_grad():
+            n = values.numel() / len(mean) * world_size()
+            cast(Tensor, self.running_mean).lerp_(mean, cast(float, self.momentum))
+            cast(Tensor, self.running_var).lerp_(variance * (n / (n - 1)), cast(float, self.momentum))
+            cast(Tensor, self.num_batches_tracked).add_(1)
+        normal = deviation * (variance + self.eps).rsqrt()[:, None, None]
+        return (normal * self.weight[:, None, None] + self.bias[:, None, None]).to(x.dtype)
+
+
+def unpooled_conv_to_one(x: Tensor, weight: Tensor, bias: Tensor | None, *, crop: int) -> Tensor:
+    """A transposed convolution with stride 2 to one channel, as a convolution to the four places of 2×2 blocks.
+
+    out[2i+a, 2j+b] = Σ_{p,q} x[i−p, j−q] · w[2p+a, 2q+b]. Images `(rows, in, h, w)` and kernels `(in, 1, k, k)`
+    give `(rows, 1, 2h+k−1−2crop, 2w+k−1−2crop)`.
+    """
+    kernel = weight.shape[-1]
+    n = (kernel + 1) // 2  # taps that each place sees
+    places = pad(weight[:, 0], (0, 2 * n - kernel, 0, 2 * n - kernel)).reshape(-1, n, 2, n, 2)
+    places = places.permute(2, 4, 0, 1, 3).reshape(4, -1, n, n).flip(2, 3)
+    out = pixel_shuffle(conv2d(x, places, padding=n - 1), 2)
+    height, width = (2 * size + kernel - 1 - 2 * crop for size in x.shape[2:])
+    out = out[:, :, crop : crop + height, crop : crop + width]
+    return out if bias is None else out + bias
+
+
+def single_channel_conv(x: Tensor, weight: Tensor, bias: Tensor | None, *, padding: int) -> Tensor:
+    """A convolution of one channel, as the product of the image's patches and the kernels.
+
+    Patches are 8 wide (or 16, …), the kernels filled up with zeros: GPUs want such numbers. Images
+    `(rows, 1, h, w)` and kernels `(out, 1, k, k)` give `(rows, out, H, W)`, channels last.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.get_autocast_dtype(x.device.type))  # before it grows into patches
+    kernel = weight.shape[-1]
+    filling = -kernel % 8
+    image = pad(x[:, 0], (padding, padding + filling, padding, padding))
+    patches = image.unfold(1, kernel, 1).unfold(2, kernel + filling, 1)  # (rows, H, W, k, k + filling)
+    kernels = pad(weight[:, 0], (0, filling)).flatten(1)
+    return linear(patches.flatten(3), kernels, bias).permute(0, 3, 1, 2)
+
+
+class _TapsForCompiler(torch.autograd.Function):
+    """taps `(H·W, k²)` @ kernels `(rows, k², out)`, in the form that a GPU is fastest with when compiled.
+
+    Forward term by term, which the compiler fuses with what follows: the maps never lie in memory. Backward one
+    product: as sums, k² of them over each image, it took longer than all else that labels cost. Both arguments
+    have one dtype, since torch 2.11 loses the gradient of a `forward` that ends in a conversion, even to the same
+    dtype.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, taps: Tensor, by_tap: Tensor) -> Tensor:
+        ctx.save_for_backward(taps)
+        terms = [taps[:, t, None] * by_tap[:, t, None] for t in range(by_tap.shape[1])]
+        return functools.reduce(torch.add, terms)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        (taps,) = ctx.saved_tensors
+        return None, taps.T @ gradients[0]
+
+
+class LabelMaps(nn.Module):
+    """What one-hot label maps among a convolution's inputs add to its output.
+
+    `taps`: `(H·W, k²)` of zeros and ones, which taps of the kernel see the maps at each output position; one
+    position stands for all where all see the same.
+    `weight`: `(K, k²·out)`, the label part of the kernel.
+    """
+
+    def __init__(self, n_classes: int, out_channels: int, taps: Tensor):
+        super().__init__()
+        n_taps, height, width = taps.shape
+        if bool((taps == taps[:, :1, :1]).all()):  # valid padding
+            taps, height, width = taps[:, :1, :1], 1, 1
+        self.size = height, width
+        self.out_channels = out_channels
+        self.taps: Tensor
+        self.register_buffer("taps", taps.reshape(n_taps, -1).T.contiguous(), persistent=False)
+        self.weight = nn.Parameter(torch.empty(n_classes, n_taps * out_channels))
+
+    def forward(self, kernels: Tensor) -> Tensor:
+        """Kernels `(rows, k²·out)` of the rows' labels to maps `(rows, out, H, W)` or `(rows, out, 1, 1)`."""
+        rows = len(kernels)
+        by_tap = kernels.reshape(rows, -1, self.out_channels)
+        if len(self.taps) == 1:
+            maps = (self.taps[0, :, None] * by_tap).sum(dim=1).to(kernels.dtype)
+        elif self.out_channels == 1:
+            maps = kernels @ self.taps.T
+        elif torch.compiler.is_compiling():
+            maps = _TapsForCompiler.apply(self.taps.to(by_tap.dtype), by_tap)
+        else:
+            maps = self.taps @ by_tap
+        return maps.reshape(rows, *self.size, self.out_channels).permute(0, 3, 1, 2)
+
+
+class _RowsOfLabels(torch.autograd.Function):
+    """labels @ weight for one-hot labels `(rows, K)`, looked up; gradients as of the product."""
+
+    @staticmethod
+    def forward(ctx: Any, labels: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(labels, weight)
+        return weight[labels.argmax(dim=1)]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor]:
+        labels, weight = ctx.saved_tensors
+        (gradient,) = gradients
+        for_labels = (gradient @ weight.T).to(labels.dtype) if ctx.needs_input_grad[0] else None
+        return for_labels, labels.to(gradient.dtype).T @ gradient
+
+
+def label_kernels(maps: Sequence[LabelMaps], labels: Tensor) -> Sequence[Tensor]:
+    """The kernels of several layers, `(rows, k²·out)` each, for one-hot labels `(rows, K)`.
+
+    A GPU is fastest with one product for all layers. On a CPU rows are looked up: at 1,000 classes a step of
+    Conv-MMCVA takes 1.17 times that at 10 classes instead of 1.27 times.
+    """
+    if not labels.is_cuda:
+        return [_RowsOfLabels.apply(labels, layer.weight) for layer in maps]
+    weights: list[Tensor] = [layer.weight for layer in maps]
+    kernels = labels @ torch.cat(weights, dim=1)
+    return torch.split(kernels, [weight.shape[1] for weight in weights], dim=1)
+
+
+class Conv(nn.Module):
+    """A convolution, after unpooling by 2 if asked, over the image and, if `n_classes`, its label maps.
+
+    Label maps are concatenated before unpooling. `size` is the input's (height, width), `out_size` the output's.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel: int,
+        *,
+        size: tuple[int, int],
+        padding: Padding = "same",
+        unpool: bool = False,
+        n_classes: int = 0,
+        bias: bool = True,
+    ):
+        super().__init__()
+        zeros = padding_width(kernel, padding)
+        n_taps = kernel**2
+        tap = torch.eye(n_taps)  # one kernel per tap, to ask where each tap sees the image
+        ones = torch.ones(1, 1, *size)
+        self.conv: nn.Conv2d | nn.ConvTranspose2d
+        self.padding = kernel - 1 - zeros if unpool else zeros  # of a transposed convolution: what is cropped
+        if unpool:
+            self.conv = nn.ConvTranspose2d(
+                in_channels, out_channels, kernel, stride=2, padding=self.padding, output_padding=1, bias=bias
+            )
+            tap = tap.reshape(1, n_taps, kernel, kernel)
+            taps = conv_transpose2d(ones, tap, stride=2, padding=self.padding, output_padding=1)[0]
+        else:
+            self.conv = nn.Conv2d(in_channels, out_channels, kernel, padding=zeros, bias=bias)
+            taps = conv2d(ones, tap.reshape(n_taps, 1, kernel, kernel), padding=zeros)[0]
+        self.out_size: tuple[int, int] = (taps.shape[1], taps.shape[2])
+        self.label_maps = LabelMaps(n_classes, out_channels, taps) if n_classes else None
+
+        fan_in, fan_out = (in_channels + n_classes) * n_taps, out_channels * n_taps
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                glorot_uniform_(parameter, fan_in, fan_out)
+
+    def forward(self, x: Tensor, kernels: Tensor | None = None) -> Tensor:
+        """Images `(rows, in, h, w)` and, if conditioned, their `label_kernels`, to `(rows, out, H, W)`."""
+        out = self._convolved(x)
+        if self.label_maps is not None:
+            assert kernels is not None, "this layer is conditioned on labels"
+            out = out + self.label_maps(kernels).to(out.dtype)
+        return out
+
+    def _convolved(self, x: Tensor) -> Tensor:
+        conv = self.conv
+        if isinstance(conv, nn.ConvTranspose2d) and conv.out_channels == 1:
+            return unpooled_conv_to_one(x, conv.weight, conv.bias, crop=self.padding)
+        if isinstance(conv, nn.Conv2d) and conv.in_channels == 1 and x.is_cuda:
+            return single_channel_conv(x, conv.weight, conv.bias, padding=self.padding)
+        out: Tensor = conv(x)
+        return out

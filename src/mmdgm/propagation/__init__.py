@@ -1,0 +1,1 @@
+"""From few labels to labels for all rows, along a graph of neighbours."""

@@ -1,0 +1,1 @@
+"""Pictures of arrays and metrics. Nothing here trains or loads a model."""

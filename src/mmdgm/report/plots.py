@@ -1,0 +1,133 @@
+"""Figures from arrays and metric rows; nothing here trains or loads a model."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mmdgm.files import write_whole
+
+GAP = 2  # pixels between the images of a grid
+LEAST_SIDE = 48  # small images are enlarged to at least this many pixels
+HOLE = np.array([0.95, 0.45, 0.25])  # the colour of missing pixels
+
+
+def image_grid(images: NDArray[Any]) -> NDArray[np.uint8]:
+    """A picture of images `(rows, columns, channels, height, width)` in [0, 1]; NaN is drawn in colour."""
+    rows, columns, channels, height, width = images.shape
+    colour = np.broadcast_to(images, (rows, columns, 3, height, width)) if channels == 1 else images
+    holes = np.isnan(colour).any(axis=2, keepdims=True)
+    colour = np.where(holes, HOLE[:, None, None], colour)
+    factor = -(-LEAST_SIDE // min(height, width))
+    colour = colour.repeat(factor, axis=3).repeat(factor, axis=4)
+    colour = np.pad(colour, ((0, 0), (0, 0), (0, 0), (0, GAP), (0, GAP)), constant_values=1)
+    colour = np.pad(
+        colour.transpose(0, 3, 1, 4, 2).reshape(
+            rows * (height * factor + GAP), columns * (width * factor + GAP), 3
+        ),
+        ((GAP, 0), (GAP, 0), (0, 0)),
+        constant_values=1,
+    )
+    return np.round(255 * colour.clip(0, 1)).astype(np.uint8)
+
+
+def save_grid(path: Path, images: NDArray[Any]) -> None:
+    """Write `image_grid` as a PNG."""
+    buffer = io.BytesIO()
+    Image.fromarray(image_grid(images)).save(buffer, "PNG", optimize=True)
+    write_whole(path, buffer.getvalue())
+
+
+def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write a PNG with one panel per term of the objective, against the step. Terms left out are always 0."""
+    from matplotlib.figure import Figure
+
+    known = {"stage", "step", "epoch", "learning_rate", "images_per_second", "seconds"}
+    names = [name for name in rows[0] if name not in known and any(row[name] for row in rows)]
+    columns = min(4, len(names))
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(3 * columns, 2.4 * lines), layout="constrained", dpi=110)
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    steps = [row["step"] for row in rows]
+    for axis, name in zip(axes, names, strict=False):
+        values = [row[name] for row in rows]
+        axis.plot(steps, values, linewidth=1.2, color="#2a5d9f", marker="o" if len(rows) < 5 else None)
+        # the first steps would flatten all that follows
+        shown = np.array(values[len(values) // 20 :])
+        spread = np.ptp(shown)
+        margin = 0.05 * spread if spread else max(1e-3, 0.1 * abs(shown[0]))
+        axis.set_ylim(shown.min() - margin, shown.max() + margin)
+        axis.set_title(name.replace("_", " "), fontsize=9)
+        axis.tick_params(labelsize=7)
+        axis.grid(alpha=0.3)
+    for axis in axes[len(names) :]:
+        axis.set_visible(False)
+    _save(path, figure)
+
+
+def save_panels(path: Path, pictures: dict[str, NDArray[np.uint8]]) -> None:
+    """Write pictures side by side, each under its title."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.2 * len(pictures), 3.5), layout="constrained", dpi=150)
+    for axis, (title, picture) in zip(
+        figure.subplots(1, len(pictures), squeeze=False)[0], pictures.items(), strict=True
+    ):
+        axis.imshow(picture)
+        axis.set_title(title, fontsize=10)
+        axis.axis("off")
+    _save(path, figure)
+
+
+def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -> None:
+    """Write points in the plane, coloured by class, a panel for each title."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(panels), 5), layout="constrained", dpi=110)
+    for axis, (title, points) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+    ):
+        dots = axis.scatter(*points.T, c=y, cmap="tab10", s=5)
+        axis.set_title(title, fontsize=10)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.legend(*dots.legend_elements(), loc="outside right center", frameon=False)
+    _save(path, figure)
+
+
+def save_lines(
+    path: Path, lines: dict[str, dict[int, float]], *, levels: dict[str, float], x: str, y: str
+) -> None:
+    """Write lines of y by x, each with its name, and levels across."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained", dpi=130)
+    axis = figure.subplots()
+    for name, points in lines.items():
+        axis.plot(list(points), list(points.values()), marker="o", markersize=4, linewidth=1.2, label=name)
+    for name, level in levels.items():
+        axis.axhline(level, color="0.4", linewidth=0.8, linestyle="--")
+        axis.annotate(
+            name,
+            (0.99, level),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, -2),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=8,
+        )
+    axis.set(xlabel=x, ylabel=y, ylim=(0, None))
+    axis.set_xticks(sorted({place for points in lines.values() for place in points}))
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize=8)
+    _save(path, figure)
+
+
+def _save(path: Path, figure: Any) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    write_whole(path, buffer.getvalue())

@@ -1,0 +1,1 @@
+"""From an objective to weights: stages, schedule, optimizer, step, the training loop."""
