@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types tests bench tables docs format clean
+.PHONY: demo test lint types tests bench house tables docs format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/few_labels.py
@@ -24,7 +24,11 @@ tests: $(VENV)/installed
 
 # speed on this machine, beside other libraries where they are installed (benchmarks/peers)
 bench: $(VENV)/installed
-	$(BIN)/mmdgm bench
+	$(BIN)/python -m benchmarks.speed
+
+# the package on one page: folders in the flow of data, files, lines
+house:
+	@$(PYTHON) tests/house.py
 
 # the paper's tables in README.md and docs/, from the result.json files in results/
 tables: $(VENV)/installed

@@ -20,11 +20,10 @@ from sklearn.svm import LinearSVC
 from torch import Tensor
 
 from mmdgm.data import datasets
-from mmdgm.data.datasets import Dataset
+from mmdgm.data.datasets import Dataset, channels_last
+from mmdgm.devices import Machine
 from mmdgm.experiments import run_folder, training_runs
 from mmdgm.experiments.presets import find_preset
-from mmdgm.inference.frozen import embed
-from mmdgm.models import MaxMarginVAE
 from mmdgm.models.linear_svm import Axes, fit_linear_svm, pegasos
 from mmdgm.models.losses import hinge
 from mmdgm.settings import override
@@ -34,16 +33,14 @@ STEPS = 50_000
 SHRINKAGES = (1.0, 0.001)
 
 
-def train_vae(epochs: int, *, data_dir: Path | None, console: Console) -> MaxMarginVAE:
+def train_vae(epochs: int, *, data_dir: Path | None, console: Console) -> run_folder.Estimator:
     config, overrides = override(find_preset("mnist-va").config, [f"epochs={epochs}"])
     with tempfile.TemporaryDirectory() as folder:
         run = run_folder.RunFolder(Path(folder) / "mnist-va")
         training_runs.train_runs(
-            config, [(0, run)], overrides=overrides, console=console, data_dir=data_dir, device="cpu"
+            config, [(0, run)], overrides=overrides, console=console, data_dir=data_dir, machine=Machine("cpu")
         )
-        model = run_folder.load_run(run.path, device="cpu").model
-        assert isinstance(model, MaxMarginVAE)
-        return model
+        return run_folder.load(run.path, device="cpu")
 
 
 def by_pegasos(x: Tensor, y: Tensor) -> Tensor:
@@ -90,9 +87,10 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console()
     dataset = datasets.load("mnist", arguments.data_dir)
-    model = train_vae(arguments.epochs, data_dir=arguments.data_dir, console=console)
+    vae = train_vae(arguments.epochs, data_dir=arguments.data_dir, console=console)
     features, test_features = (
-        embed(model, images, scale=dataset.scale) for images in (dataset.x_train, dataset.x_test)
+        torch.from_numpy(vae.transform(channels_last(images), features=True)).float()
+        for images in (dataset.x_train, dataset.x_test)
     )
     console.print(compare(features, test_features, dataset))
 

@@ -14,24 +14,23 @@ from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
 from mmdgm.data import datasets
-from mmdgm.experiments import run_folder, training_runs
 from mmdgm.experiments.presets import find_preset
+from mmdgm.experiments.rows import Rows, split_rows
+from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.experiments.training_runs import train_runs
 
 SEEDS = (0, 1, 2)
 RUNS = Path("runs/demo")
 
 
-def baseline_errors(dataset: datasets.Dataset, rows: run_folder.Rows) -> dict[str, float]:
+def baseline_errors(dataset: datasets.Dataset, rows: Rows) -> dict[str, float]:
     """Test errors in percent, each on the run's own labels (and, for LabelSpreading, its unlabeled rows)."""
-    labeled, unlabeled, test = (
-        x.reshape(len(x), -1) / dataset.scale for x in (rows.x, rows.x_unlabeled, dataset.x_test)
-    )
-    everything = np.concatenate([labeled, unlabeled])
-    partly = np.concatenate([rows.y, np.full(len(unlabeled), -1)])
+    x, test = (images.reshape(len(images), -1) / dataset.scale for images in (rows.x, dataset.x_test))
+    labeled = rows.y >= 0
     fitted = {
-        "linear SVM": LinearSVC(random_state=0).fit(labeled, rows.y),
-        "RBF SVM": SVC(C=10.0).fit(labeled, rows.y),
-        "LabelSpreading": LabelSpreading(kernel="knn", n_neighbors=7).fit(everything, partly),
+        "linear SVM": LinearSVC(random_state=0).fit(x[labeled], rows.y[labeled]),
+        "RBF SVM": SVC(C=10.0).fit(x[labeled], rows.y[labeled]),
+        "LabelSpreading": LabelSpreading(kernel="knn", n_neighbors=7).fit(x, rows.y),
     }
     return {name: float(100 * np.mean(model.predict(test) != dataset.y_test)) for name, model in fitted.items()}
 
@@ -39,13 +38,13 @@ def baseline_errors(dataset: datasets.Dataset, rows: run_folder.Rows) -> dict[st
 def main() -> None:
     console = Console()
     config = find_preset("digits-mmcva-50").config
-    folders = [(seed, run_folder.RunFolder(RUNS / f"seed-{seed}")) for seed in SEEDS]
+    folders = [(seed, RunFolder(RUNS / f"seed-{seed}")) for seed in SEEDS]
     for _, folder in folders:
         shutil.rmtree(folder.path, ignore_errors=True)  # the demo always starts anew
-    results = training_runs.train_runs(config, folders, overrides={}, console=console)
+    results = train_runs(config, folders, overrides={}, console=console)
 
     dataset = datasets.load("digits")
-    errors = [baseline_errors(dataset, run_folder.split_rows(dataset, config, seed)) for seed in SEEDS]
+    errors = [baseline_errors(dataset, split_rows(dataset, config, seed)) for seed in SEEDS]
     columns = {name: [error[name] for error in errors] for name in errors[0]}
     columns["mmdgm"] = [result["error_percent"] for result in results]
     table = Table("test error %", *(f"seed {seed}" for seed in SEEDS), "mean", title="Digits, 50 labels")

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.distributions import Laplace, constraints
 
 from mmdgm.data import datasets
-from mmdgm.data.batches import Batches
+from mmdgm.data.batches import Reading, Store
 from mmdgm.inference.evaluation import error_percent
-from mmdgm.models import MaxMarginVAE
+from mmdgm.models import MaxMarginVAE, MaxMarginVAESettings
+from mmdgm.networks.base import Encoder, Encoding
 from mmdgm.networks.likelihoods import Likelihood
-from mmdgm.networks.stacks import Encoder, Encoding
 from mmdgm.training.plan import Training
 from mmdgm.training.trainer import Trainer
 
@@ -27,7 +27,7 @@ class ResidualEncoder(Encoder):
         self.first, self.block = nn.Linear(pixels, width), nn.Linear(width, width)
         self.mean, self.log_variance = nn.Linear(width, z), nn.Linear(width, z)
 
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
+    def forward(self, x: Tensor, labels: Tensor | None = None, *, dropout: float = 0.0) -> Encoding:
         hidden = self.first(x.flatten(1)).relu()
         hidden = hidden + self.block(hidden).relu()
         return Encoding(self.mean(hidden), self.log_variance(hidden), (hidden,))
@@ -53,8 +53,8 @@ class LaplacePixels(Likelihood):
     def distribution(self, parameters: Tensor) -> Laplace:
         return Laplace(parameters, 0.1)
 
-    def noise(self, like: Tensor) -> Tensor:
-        return torch.rand_like(like)
+    def noise(self, normal: Tensor) -> Tensor:
+        return normal
 
 
 def main() -> float:
@@ -63,17 +63,14 @@ def main() -> float:
     model = MaxMarginVAE(
         ResidualEncoder(64, 128, z=10),
         Means(10, 128),
+        MaxMarginVAESettings(features="last", C=100.0, margin=1.0),
         n_classes=10,
         n_rows=len(digits.x_train),
-        features="last",
-        C=100.0,
-        margin=1.0,
         likelihood=LaplacePixels(),
     )
-    x, y = torch.from_numpy(digits.x_train), torch.from_numpy(digits.y_train)
-    batches = Batches(x, y, x[:0], scale=digits.scale, labeled_batch=100, unlabeled_batch=0, seed=0)
-    Trainer(model, Training(epochs=30), device="cpu").fit(batches)
-    error = error_percent(model, digits.x_test, digits.y_test, scale=digits.scale)
+    rows = Store(torch.from_numpy(digits.x_train), torch.from_numpy(digits.y_train))
+    Trainer(model, Training(epochs=30, batch=100), device="cpu").fit(rows, seed=0, reading=Reading(digits.scale))
+    error = error_percent(model, (digits.x_test / digits.scale).astype("float32"), digits.y_test)
     assert error is not None
     print(f"test error {error:.1f} %")
     return error

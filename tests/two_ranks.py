@@ -1,4 +1,4 @@
-"""Train for a few steps, alone or as one of several ranks under torchrun, and write the losses: for test_ranks.py.
+"""Train for a few steps, alone or as one of several ranks under torchrun, and write losses: for test_distributed.py.
 
 Noise differs between ranks by design, so here it is a constant. In float64, since a putative label that flips with
 the last bit of a score changes all that follows.
@@ -12,9 +12,9 @@ import torch
 from torch.distributions import normal
 
 from mmdgm.data import datasets
-from mmdgm.data.batches import Batches
-from mmdgm.devices import make_fabric
-from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
+from mmdgm.data.batches import Reading, Store
+from mmdgm.devices import Machine, make_fabric
+from mmdgm.models import MarginalConditionalVAEConfig, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.training.plan import PretrainedTraining, SemiSupervisedTraining
 from mmdgm.training.trainer import Trainer
 
@@ -23,6 +23,10 @@ CASES = {
     "conditional": (
         MaxMarginConditionalVAEConfig(z=8, dropout=0.0, straight_through=1e-3, balance_weight=5.0, alpha=1.0),
         SemiSupervisedTraining(epochs=2, batch=20, unlabeled_batch=40, log_every=1),
+    ),
+    "marginal": (
+        MarginalConditionalVAEConfig(network="mlp", hidden=(16,), z=4, dropout=0.0, averaging=0.9),
+        SemiSupervisedTraining(epochs=1, batch=20, unlabeled_batch=40, log_every=1),
     ),
     # a first stage that leaves the classifier untrained
     "two stages": (
@@ -35,7 +39,7 @@ CASES = {
 def main(out: str) -> None:
     torch.set_default_dtype(torch.float64)
     normal._standard_normal = lambda shape, dtype, device: torch.full(shape, 0.5, dtype=dtype, device=device)
-    fabric = make_fabric("cpu")
+    fabric = make_fabric(Machine("cpu"))
     data = datasets.load("digits")
     x, y = torch.from_numpy(data.x_train[:400]), torch.from_numpy(data.y_train[:400])
     curves: dict[str, list[dict[str, float]]] = {}
@@ -43,17 +47,11 @@ def main(out: str) -> None:
         torch.manual_seed(0)
         model = config.build(data.shape, n_classes=10, n_rows=200)
         semi = isinstance(training, SemiSupervisedTraining)
-        batches = Batches(
-            x[:200],
-            y[:200],
-            x[200:] if semi else x[:0],
-            scale=data.scale,
-            labeled_batch=training.batch,
-            unlabeled_batch=training.unlabeled_batch if semi else 0,
-            seed=0,
-        )
+        store = Store(x, torch.where(torch.arange(400) < 200, y, -1)) if semi else Store(x[:200], y[:200])
         metrics: list[dict[str, float]] = []
-        Trainer(model, training, fabric=fabric).fit(batches, on_log=[lambda r, m=metrics: m.append(r.metrics)])
+        Trainer(model, training, fabric=fabric).fit(
+            store, seed=0, reading=Reading(data.scale), on_log=[lambda r, m=metrics: m.append(r.metrics)]
+        )
         curves[name] = metrics
         curves[f"{name} weights"] = [{k: v.double().sum().item() for k, v in model.state_dict().items()}]
     if fabric.is_global_zero:

@@ -1,1 +1,1 @@
-"""Yardsticks: what the same training, or its rival, costs when written otherwise."""
+"""How fast the models train and answer here, beside a naive step and other libraries."""

@@ -1,4 +1,4 @@
-"""A step of Kingma et al.'s M2 (`models.marginal`) for any number of classes: what a point estimate saves.
+"""A step of Kingma et al.'s M2 (`mmdgm.models.m2`) for any number of classes: what a point estimate saves.
 
 Encoder and decoder are evaluated n + m·K times, in chunks, so that memory does not grow with K: each chunk's
 gradient reaches them weighted by q(y|x), a constant there; the classifier then gets the gradient of U and the
@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from mmdgm.data.batches import Batch
 from mmdgm.models import MarginalConditionalVAE
-from mmdgm.networks.layers import at_least_float32
+from mmdgm.models.vae import START
 
 
 def marginalising_step(
@@ -26,9 +26,9 @@ def marginalising_step(
 
 def accumulate_gradients(model: MarginalConditionalVAE, batch: Batch, *, chunk_rows: int) -> Tensor:
     """Add the gradient of the objective to every parameter's, chunk by chunk; returns the loss."""
-    n, m, k = len(batch.x), len(batch.x_unlabeled), model.n_classes
-    x = torch.cat([batch.x, batch.x_unlabeled])
-    scores = at_least_float32(model.classifier(x))
+    x, n, k = batch.x, len(batch.y), model.n_classes
+    m = len(x) - n
+    scores = model.training_scores(x, START, model.settings)
     log_q = scores[n:].log_softmax(dim=1)
     q = log_q.exp()
 
@@ -45,6 +45,6 @@ def accumulate_gradients(model: MarginalConditionalVAE, batch: Batch, *, chunk_r
     cost = torch.cat(costs)
 
     marginal = (q * (cost[n:].reshape(m, k) + log_q)).sum() / (n + m)
-    loss = marginal + model.alpha * cross_entropy(scores[:n], batch.y)
+    loss: Tensor = marginal + model.settings.alpha * cross_entropy(scores[:n], batch.y)
     loss.backward()
     return loss.detach() + cost[:n].sum() / (n + m)

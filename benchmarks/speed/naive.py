@@ -4,36 +4,26 @@ Every conditioned convolution sees the one-hot label maps as channels of its inp
 
     x, (rows, in, h, w) → [x, maps], (rows, in + K, h, w) → unpooled, (rows, in + K, 2h, 2w) → Conv2d
 
-The networks are those of `recipes`, the objective is `MaxMarginConditionalVAE`, and `copy_weights` makes them
-compute the same function as the fast ones. Eager, float32, Adam with its defaults. As a script,
-`python -m mmdgm.bench.naive` prints the milliseconds of a step on random images.
+The networks are those of `mmdgm.networks.architectures`, the objective is `MaxMarginConditionalVAE`, and
+`copy_weights` makes them compute the same function as the fast ones. Eager, float32, Adam with its defaults.
 """
 
-import argparse
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import dropout as drop_out
 from torch.nn.functional import relu
 from torch.utils.data import DataLoader, TensorDataset
 
-from mmdgm.data.batches import Batch
-from mmdgm.experiments.presets import CONV_MMCVA
+from mmdgm.data.batches import Batch, Shape
 from mmdgm.models import MaxMarginConditionalVAE
+from mmdgm.models.max_margin_conditional import MaxMarginConditionalSettings
 from mmdgm.networks.architectures import CLASSIFIER, CONDITIONAL
+from mmdgm.networks.base import Classifier, Encoder, Encoding, GaussianHead, linear_classifier
+from mmdgm.networks.conv import ConvDecoder, Layer
 from mmdgm.networks.layers import Conv, padding_width
-from mmdgm.networks.stacks import (
-    Classifier,
-    ConvDecoder,
-    Encoder,
-    Encoding,
-    GaussianHead,
-    Layer,
-    Shape,
-    linear_classifier,
-)
 
 # --- networks --------------------------------------------------------------------------------------------
 
@@ -56,11 +46,10 @@ class NaiveLayer(nn.Module):
         *,
         n_classes: int = 0,
         batch_norm: bool = False,
-        dropout: float = 0.0,
         linear: bool = False,
     ):
         super().__init__()
-        self.unpool = layer.unpool
+        self.unpool, self.drop = layer.unpool, layer.drop
         self.conv = nn.Conv2d(
             in_channels + n_classes,
             layer.channels,
@@ -72,11 +61,9 @@ class NaiveLayer(nn.Module):
         after: list[nn.Module] = [] if linear else [nn.ReLU()]
         if layer.pool:
             after.append(nn.MaxPool2d(2))
-        if layer.drop and dropout:
-            after.append(nn.Dropout(dropout))
         self.after = nn.Sequential(*after)
 
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, labels: Tensor | None = None, *, dropout: float = 0.0) -> Tensor:
         """Images `(rows, in, h, w)` and, if conditioned, one-hot labels `(rows, K)` to `(rows, out, H, W)`."""
         if labels is not None:
             maps = labels[:, :, None, None].expand(-1, -1, *x.shape[2:])
@@ -87,7 +74,7 @@ class NaiveLayer(nn.Module):
         if self.norm is not None:
             x = self.norm(x)
         out: Tensor = self.after(x)
-        return out
+        return drop_out(out, dropout) if self.drop and dropout else out
 
 
 class NaiveStack(nn.Module):
@@ -100,7 +87,6 @@ class NaiveStack(nn.Module):
         *,
         n_classes: int = 0,
         batch_norm: bool = False,
-        dropout: float = 0.0,
         linear_end: bool = False,
     ):
         super().__init__()
@@ -108,15 +94,13 @@ class NaiveStack(nn.Module):
         for i, layer in enumerate(recipe):
             linear = linear_end and i == len(recipe) - 1
             self.layers.append(
-                NaiveLayer(
-                    in_channels, layer, n_classes=n_classes, batch_norm=batch_norm, dropout=dropout, linear=linear
-                )
+                NaiveLayer(in_channels, layer, n_classes=n_classes, batch_norm=batch_norm, linear=linear)
             )
             in_channels = layer.channels
 
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, labels: Tensor | None = None, *, dropout: float = 0.0) -> Tensor:
         for layer in self.layers:
-            x = layer(x, labels)
+            x = layer(x, labels, dropout=dropout)
         return x
 
 
@@ -131,7 +115,7 @@ class NaiveEncoder(Encoder):
         self.head = GaussianHead(width, z)
         self.hidden_widths, self.z = (width,), z
 
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Encoding:
+    def forward(self, x: Tensor, labels: Tensor | None = None, *, dropout: float = 0.0) -> Encoding:
         features = self.stack(x, labels).flatten(1)
         mean, log_variance = self.head(features)
         return Encoding(mean, log_variance, (features,))
@@ -154,28 +138,28 @@ class NaiveDecoder(nn.Module):
 class NaiveClassifier(Classifier):
     """Conv (no bias) → batch norm → ReLU → pool → dropout, then global average pooling and a linear layer."""
 
-    def __init__(self, shape: Shape, recipe: tuple[Layer, ...], n_classes: int, *, dropout: float = 0.0):
+    def __init__(self, shape: Shape, recipe: tuple[Layer, ...], n_classes: int):
         super().__init__()
-        self.stack = NaiveStack(shape[0], recipe, batch_norm=True, dropout=dropout)
+        self.stack = NaiveStack(shape[0], recipe, batch_norm=True)
         self.last = linear_classifier(recipe[-1].channels, n_classes)
 
-    def features(self, x: Tensor) -> Tensor:
-        pooled: Tensor = self.stack(x).mean(dim=(2, 3))
+    def features(self, x: Tensor, *, dropout: float = 0.0) -> Tensor:
+        pooled: Tensor = self.stack(x, dropout=dropout).mean(dim=(2, 3))
         return pooled
 
 
 def naive_model(
-    shape: Shape, *, n_classes: int, z: int, dropout: float, straight_through: float
+    shape: Shape, settings: MaxMarginConditionalSettings, *, n_classes: int, z: int
 ) -> MaxMarginConditionalVAE:
     """The library's objective on the literal networks, for images of 28×28 or 8×8."""
     _, height, width = shape
     recipe = CONDITIONAL[height, width]
     return MaxMarginConditionalVAE(
-        NaiveClassifier(shape, CLASSIFIER[height, width], n_classes, dropout=dropout),
+        NaiveClassifier(shape, CLASSIFIER[height, width], n_classes),
         NaiveEncoder(shape, recipe.encoder, z, n_classes=n_classes),
         NaiveDecoder(z, recipe.decoder_start, recipe.decoder, n_classes=n_classes),
+        settings,
         n_classes=n_classes,
-        straight_through=straight_through,
     )
 
 
@@ -229,7 +213,7 @@ def resident_batches(
     while True:
         rows = torch.randint(len(x), (labeled_batch,), device=x.device)
         rows_unlabeled = torch.randint(len(x_unlabeled), (unlabeled_batch,), device=x.device)
-        yield Batch(x[rows].float() / scale, y[rows], x_unlabeled[rows_unlabeled].float() / scale)
+        yield Batch(torch.cat([x[rows], x_unlabeled[rows_unlabeled]]).float() / scale, y[rows])
 
 
 def loader_batches(
@@ -245,7 +229,7 @@ def loader_batches(
     labeled = _forever(TensorDataset(x, y), labeled_batch)
     unlabeled = _forever(TensorDataset(x_unlabeled), unlabeled_batch)
     for (images, targets), (others,) in zip(labeled, unlabeled, strict=True):
-        yield Batch(images.to(device), targets.to(device), others.to(device))
+        yield Batch(torch.cat([images.to(device), others.to(device)]), targets.to(device))
 
 
 def _forever(dataset: TensorDataset, batch_size: int) -> Iterator[Any]:
@@ -269,64 +253,3 @@ def training_step(
         return detached
 
     return step
-
-
-# --- script ----------------------------------------------------------------------------------------------
-
-
-def milliseconds(step: Callable[[], Tensor], *, steps: int, warmup: int = 3) -> float:
-    """The mean duration of a step."""
-    for _ in range(warmup):
-        step()
-    _synchronise()
-    start = time.perf_counter()
-    for _ in range(steps):
-        step()
-    _synchronise()
-    return (time.perf_counter() - start) / steps * 1e3
-
-
-def _synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m mmdgm.bench.naive",
-        description="Milliseconds of a literal Conv-MMCVA step on random 28×28 images with 10 classes.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the model lies")
-    parser.add_argument("--rows-labeled", type=int, default=100, help="labeled rows in a batch")
-    parser.add_argument("--rows-unlabeled", type=int, default=500, help="unlabeled rows in a batch")
-    parser.add_argument("--steps", type=int, default=20, help="steps to time, after three to warm up")
-    parser.add_argument("--channels-last", action="store_true", help="hold the kernels with channels last")
-    options = parser.parse_args(arguments)
-
-    device = torch.device(options.device)
-    shape, n_classes = (1, 28, 28), 10
-    batch = {"labeled_batch": options.rows_labeled, "unlabeled_batch": options.rows_unlabeled}
-    x = torch.randint(256, (options.rows_labeled, *shape), dtype=torch.uint8)
-    x_unlabeled = torch.randint(256, (max(10_000, options.rows_unlabeled), *shape), dtype=torch.uint8)
-    y = torch.randint(n_classes, (len(x),))
-    feeds = {
-        "device-resident": resident_batches(x.to(device), y.to(device), x_unlabeled.to(device), **batch),
-        "DataLoader": loader_batches(x / 255, y, x_unlabeled / 255, **batch, device=device),
-    }
-    for name, batches in feeds.items():
-        model = naive_model(
-            shape,
-            n_classes=n_classes,
-            z=CONV_MMCVA.z,
-            dropout=CONV_MMCVA.dropout,
-            straight_through=CONV_MMCVA.straight_through,
-        ).to(device)
-        if options.channels_last:
-            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        duration = milliseconds(training_step(model, batches), steps=options.steps)
-        print(f"{name}: {duration:.1f} ms per step")
-
-
-if __name__ == "__main__":
-    main()

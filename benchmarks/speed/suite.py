@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from benchmarks.speed import naive, peers
 from benchmarks.speed.timing import Contender, Turn, rate, rates, remotes
 from benchmarks.speed.workloads import (
@@ -33,15 +34,14 @@ from benchmarks.speed.workloads import (
     steps_for,
     training_images,
 )
-
 from mmdgm.data.batches import Batch
-from mmdgm.devices import Precision, keep_freed_memory, pick_device
-from mmdgm.experiments.configs import ModelConfig
+from mmdgm.devices import Precision, device_name, keep_freed_memory, pick_device
 from mmdgm.experiments.presets import CONV_MMCVA, find_preset
-from mmdgm.experiments.provenance import device_name, versions
+from mmdgm.experiments.provenance import versions
 from mmdgm.inference.evaluation import predict_scores
 from mmdgm.inference.imputation import impute
 from mmdgm.models import MarginalConditionalVAEConfig
+from mmdgm.models.configs import ModelConfig
 from mmdgm.training.plan import SemiSupervisedTraining, Training
 from mmdgm.training.step import Execution
 
@@ -240,13 +240,7 @@ class Bench:
         }
         turns: dict[str, Turn] = {}
         for name, stream in batches.items():
-            model = naive.naive_model(
-                SHAPE,
-                n_classes=10,
-                z=CONV_MMCVA.z,
-                dropout=CONV_MMCVA.dropout,
-                straight_through=CONV_MMCVA.straight_through,
-            ).to(self.device)
+            model = naive.naive_model(SHAPE, CONV_MMCVA, n_classes=10, z=CONV_MMCVA.z).to(self.device)
             if not self.on_gpu:  # there it is the faster layout for the naive step too
                 model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             step = naive.training_step(model, stream, learning_rate=LEARNING_RATE)
@@ -283,7 +277,7 @@ class Bench:
             torch.manual_seed(0)
             config = MarginalConditionalVAEConfig(z=CONV_MMCVA.z, dropout=CONV_MMCVA.dropout)
             model = config.build(SHAPE, n_classes=k, n_rows=1)
-            model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            model.to(self.device, memory_format=torch.channels_last)
             optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
             batch = naive.resident_batches(
                 self.x[:1000],
@@ -311,14 +305,13 @@ class Bench:
         s = self.sizes
         torch.manual_seed(0)
         model = CONV_MMCVA.build(SHAPE, n_classes=10, n_rows=100)
-        model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        predicted = self.pixels[: s.predicted]
-        holes = (self.pixels[: s.imputed] / SCALE).astype(np.float32)
-        missing = np.zeros(holes.shape, bool)
-        missing[:, :, 8:20, 8:20] = True
+        model.to(self.device, memory_format=torch.channels_last)
+        images = (self.pixels / SCALE).astype(np.float32)
+        predicted, holes = images[: s.predicted], images[: s.imputed].copy()
+        holes[:, :, 8:20, 8:20] = np.nan
         turns: dict[str, Turn] = {
-            "predict": lambda: len(predict_scores(model, predicted, scale=SCALE)),
-            "impute": lambda: len(impute(model, holes, missing, rounds=s.impute_rounds)),
+            "predict": lambda: len(predict_scores(model, predicted)),
+            "impute": lambda: len(impute(model, holes, method="draw", rounds=s.impute_rounds)),
             "sample": lambda: len(sample_images(model, s.sampled)),
         }
         found = rates(turns, rounds=s.rounds)

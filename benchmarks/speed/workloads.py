@@ -7,23 +7,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.speed import peers
-from benchmarks.speed.marginalising import marginalising_step
-from benchmarks.speed.timing import rate
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.speed import peers
+from benchmarks.speed.marginalising import marginalising_step
+from benchmarks.speed.timing import rate
 from mmdgm.data import datasets
-from mmdgm.data.batches import Batches, Rows
-from mmdgm.devices import Precision
+from mmdgm.data.batches import Reading, Store
+from mmdgm.devices import Precision, bf16_is_fast
 from mmdgm.errors import InputError
-from mmdgm.experiments.configs import ModelConfig
 from mmdgm.inference.evaluation import mean_elbo
 from mmdgm.models import MarginalConditionalVAE, MaxMarginConditionalVAE, VAEConfig
+from mmdgm.models.configs import ModelConfig
+from mmdgm.training.loop import Part
 from mmdgm.training.plan import SemiSupervisedTraining, Training
-from mmdgm.training.step import Execution, Objective
+from mmdgm.training.step import Execution, Objective, Stepper
 from mmdgm.training.trainer import Trainer
 
 SHAPE = (1, 28, 28)
@@ -45,31 +46,18 @@ class Steps:
         binarised: bool = False,
     ):
         torch.manual_seed(0)
-        semi = isinstance(training, SemiSupervisedTraining)
-        n = training.batch if semi else len(x)
-        self.batches = Batches(
-            x[:n],
-            torch.arange(n, device=x.device) % n_classes,
-            x[n:] if semi else x[:0],
-            scale=SCALE,
-            labeled_batch=training.batch,
-            unlabeled_batch=training.unlabeled_batch if isinstance(training, SemiSupervisedTraining) else 0,
-            seed=0,
-            binarised=binarised,
-        )
-        self.trainer = Trainer(model.build(SHAPE, n_classes=n_classes, n_rows=n), training, device=x.device.type)
-        self.trainer.model.train()
-        self.stepper = self.trainer.stepper(training.stages()[-1], self.batches)
-        self.rows = self.batches.rows_per_step
+        y = torch.arange(len(x), device=x.device) % n_classes
+        if isinstance(training, SemiSupervisedTraining):
+            y[training.batch :] = -1
+        self.reading = Reading(SCALE, binarised)
+        built = model.build(SHAPE, n_classes=n_classes, n_rows=int((y >= 0).sum()))
+        self.trainer = Trainer(built, training, device=x.device.type)
+        self.part, self.execution, self.stepper = ready(self.trainer, Store(x, y), self.reading)
+        self.rows = sum(self.part.batches.sizes)
         self.steps = min(steps_for(lambda: self.take(1), seconds), training.log_every)
 
-    @property
-    def execution(self) -> Execution:
-        return self.trainer.execution(self.batches)
-
     def take(self, steps: int) -> dict[str, float]:
-        rates, lefts = [LEARNING_RATE] * steps, [1.0] * steps
-        return self.stepper.run(self.batches, range(steps), rates, lefts)
+        return self.stepper.run(self.part.batches, 0, range(steps), [LEARNING_RATE] * steps, [0.0] * steps)
 
     def turn(self) -> float:
         self.take(self.steps)
@@ -89,10 +77,20 @@ class Steps:
 
     def _gradients(self) -> None:
         objective = Objective(self.trainer.model)
-        objective.reads(self.batches)
-        labeled, unlabeled = self.batches.rows(range(1))
-        objective(self.batches.store, Rows(labeled[0], unlabeled[0])).loss.backward()
+        objective.settings, objective.reading = self.part.settings, self.reading
+        objective.labeled = self.part.batches.sizes[0]
+        rows, store = self.part.batches.rows(range(1))[0], self.stepper.store
+        objective(store, rows, torch.zeros((), dtype=torch.float64, device=rows.device)).loss.backward()
         self.trainer.model.zero_grad(set_to_none=True)
+
+
+def ready(trainer: Trainer, store: Store, reading: Reading) -> tuple[Part, Execution, Stepper]:
+    """The last stage of training on these rows, how its steps are executed, and what takes them."""
+    trainer.take(store, reading)
+    trainer.model.train()
+    parts = trainer.parts(store, seed=0)
+    execution = trainer.execution(sum(part.steps for part in parts))
+    return parts[-1], execution, trainer.stepper(parts[-1], execution)
 
 
 class _BytesCounter(TorchDispatchMode):
@@ -116,22 +114,21 @@ class OurMLP:
         torch.manual_seed(0)
         training = Training(precision=precision, execution=execution, batch=500, log_every=len(pixels) // 500)
         x = torch.from_numpy(pixels).to(device)
-        y = torch.zeros(len(x), dtype=torch.int64, device=device)
-        self.batches = Batches(x, y, x[:0], scale=SCALE, labeled_batch=500, unlabeled_batch=0, seed=0)
-        self.trainer = Trainer(VAEConfig().build(SHAPE, n_classes=10, n_rows=1), training, device=device)
-        self.trainer.model.train()
-        self.stepper = self.trainer.stepper(training.stages()[0], self.batches)
-        self.step = 0
+        store = Store(x, torch.zeros(len(x), dtype=torch.int64, device=device))
+        self.model = VAEConfig().build(SHAPE, n_classes=10, n_rows=1)
+        trainer = Trainer(self.model, training, device=device)
+        part, _, self.stepper = ready(trainer, store, Reading(SCALE))
+        self.batches, self.step = part.batches, 0
 
     def epoch(self) -> int:
         steps = self.batches.steps_per_epoch
-        rates, lefts = [LEARNING_RATE] * steps, [1.0] * steps
-        self.stepper.run(self.batches, range(self.step, self.step + steps), rates, lefts)
+        numbers = range(self.step, self.step + steps)
+        self.stepper.run(self.batches, 0, numbers, [LEARNING_RATE] * steps, [0.0] * steps)
         self.step += steps
-        return steps * self.batches.rows_per_step
+        return steps * sum(self.batches.sizes)
 
     def bound(self, images: Tensor) -> float:
-        return mean_elbo(self.trainer.model, images.reshape(-1, *SHAPE).numpy(), scale=1.0)
+        return mean_elbo(self.model, images.reshape(-1, *SHAPE).numpy())
 
 
 def peer_of(name: str, pixels: datasets.Images, device: str) -> peers.Peer:
@@ -178,10 +175,7 @@ def convolve(x: Tensor, kernel: Tensor) -> float:
 
 def computes_in_bf16(device: torch.device) -> bool:
     """Whether the device has instructions for bf16 products, so that they are faster and not only shorter."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return torch.cuda.is_bf16_supported() if device.type == "cuda" else bf16_is_fast()
 
 
 def training_images(n: int, data_dir: Path | None) -> tuple[datasets.Images, str]:

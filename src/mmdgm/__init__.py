@@ -6,12 +6,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from mmdgm.estimators import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
+    from mmdgm.experiments.run_folder import load
 
-__all__ = ["KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer"]
+__all__ = ["KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, imported when they are first asked for: importing torch takes seconds."""
+    """The estimators, and `load`, imported when they are first asked for: importing torch takes seconds."""
+    if name == "load":
+        from mmdgm.experiments.run_folder import load
+
+        return load
     if name in __all__:
         from mmdgm import estimators
 

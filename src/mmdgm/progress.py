@@ -32,6 +32,18 @@ class Record:
     images_per_second: float
     seconds: float  # of training, over all resumed parts
 
+    def row(self) -> dict[str, Any]:
+        """The record as a line of metrics.csv."""
+        return {
+            "stage": self.stage,
+            "step": self.step,
+            "epoch": round(self.epoch, 4),
+            "learning_rate": self.learning_rate,
+            **self.metrics,
+            "images_per_second": round(self.images_per_second, 1),
+            "seconds": round(self.seconds, 3),
+        }
+
 
 class _TwoLines(Progress):
     """A bar, and below it the objective's terms."""
@@ -101,22 +113,17 @@ class MetricsFile:
 
     def __init__(self, path: Path, *, keep_steps: int = 0):
         self.path = path
-        rows = [row for row in read_metrics(path) if row["step"] <= keep_steps] if keep_steps else []
-        write_whole(path, _csv(rows, header=True).encode() if rows else b"")
+        write_metrics(path, [row for row in read_metrics(path) if row["step"] <= keep_steps] if keep_steps else [])
 
     def __call__(self, record: Record) -> None:
-        row = {
-            "stage": record.stage,
-            "step": record.step,
-            "epoch": round(record.epoch, 4),
-            "learning_rate": record.learning_rate,
-            **record.metrics,
-            "images_per_second": round(record.images_per_second, 1),
-            "seconds": round(record.seconds, 3),
-        }
         new = self.path.stat().st_size == 0
         with self.path.open("a", newline="") as file:
-            file.write(_csv([row], header=new))
+            file.write(_csv([record.row()], header=new))
+
+
+def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the rows of a metrics.csv."""
+    write_whole(path, _csv(rows, header=True).encode() if rows else b"")
 
 
 def _csv(rows: list[dict[str, Any]], *, header: bool) -> str:

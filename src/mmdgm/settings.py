@@ -6,9 +6,11 @@ allowed type is the field's annotation: int, float, bool, a Literal, a tuple of 
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from mmdgm.errors import InputError
@@ -23,11 +25,11 @@ def setting(
     least: float | None = None,
     most: float | None = None,
     above: float | None = None,
+    below: float | None = None,
 ) -> Any:
     """A dataclass field with a sentence of help and the range that its value must lie in."""
-    return dataclasses.field(
-        default=default, metadata={"help": help, "least": least, "most": most, "above": above}
-    )
+    limits = {"least": least, "most": most, "above": above, "below": below}
+    return dataclasses.field(default=default, metadata={"help": help, **limits})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Setting:
         return " | ".join(words)
 
     def _range(self) -> str:
-        signs = {"above": ">", "least": "≥", "most": "≤"}
+        signs = {"above": ">", "least": "≥", "most": "≤", "below": "<"}
         limits = [f"{sign} {self.metadata[k]:g}" for k, sign in signs.items() if self.metadata.get(k) is not None]
         return " and ".join(limits)
 
@@ -65,19 +67,25 @@ class Setting:
                 return value
         raise InputError(f"{self.key}={text}: not allowed; {self.key} takes {self.allowed}")
 
+    def check(self, value: Any) -> None:
+        """Raise InputError if a Python value is not of the right type, or not in the allowed range."""
+        fits = any(_is_a(alternative, value) for alternative in _alternatives(self.type))
+        if not fits or not self.permits(value):
+            raise InputError(f"{self.key}={value!r}: not allowed; {self.key} takes {self.allowed}")
+
     def permits(self, value: Any) -> bool:
         """Whether a value of the right type lies in the allowed range."""
-        if isinstance(value, tuple):
+        if isinstance(value, tuple | list):
             return all(self.permits(part) for part in value)
-        if value is None or not isinstance(value, int | float) or isinstance(value, bool):
+        if isinstance(value, bool) or not isinstance(value, Real):
             return True
         limits = self.metadata
         return (
-            value == value
-            and abs(value) != float("inf")
+            math.isfinite(value)
             and (limits.get("least") is None or value >= limits["least"])
             and (limits.get("most") is None or value <= limits["most"])
             and (limits.get("above") is None or value > limits["above"])
+            and (limits.get("below") is None or value < limits["below"])
         )
 
 
@@ -129,23 +137,35 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A flat settings object of the given kind from plain values; unknown keys are errors.
+    """A settings object of the given kind from plain values; unknown keys are errors.
 
     A setting that is not named is younger than the values: its default must mean what was done before there was
     a choice. One without a default must be named.
     """
-    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if unknown := set(values) - names:
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if unknown := set(values) - set(fields):
         raise InputError(f"{kind.__name__} has no setting {', '.join(sorted(unknown))}")
-    if missing := names - set(values) - set(defaults(kind)):
+    if missing := set(fields) - set(values) - set(defaults(kind)):
         raise InputError(f"{kind.__name__} lacks the setting {', '.join(sorted(missing))}")
-    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+    hints = typing.get_type_hints(kind)
+    return kind(**{key: _from_plain(hints[key], value) for key, value in values.items()})
+
+
+def _from_plain(kind: Any, value: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return from_json(typing.cast(type, kind), value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def defaults(kind: Any) -> dict[str, Any]:
     """The default values of a settings class, or of an object's, as plain values."""
-    values = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if field.default is not dataclasses.MISSING:
+            values[field.name] = list(field.default) if isinstance(field.default, tuple) else field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            values[field.name] = to_json(field.default_factory())
+    return values
 
 
 def _nearest(key: str, known: Mapping[str, Setting]) -> str:
@@ -174,6 +194,19 @@ def _type_in_words(kind: Any, limits: str) -> str:
     if typing.get_origin(kind) is tuple:
         return " ".join(filter(None, ("whole numbers", limits, "separated by commas")))
     return f"{'a whole number' if kind is int else 'a number'} {limits}".rstrip()
+
+
+def _is_a(kind: Any, value: Any) -> bool:
+    if typing.get_origin(kind) is typing.Literal:
+        return any(
+            value is choice or (isinstance(value, str) and value == choice) for choice in typing.get_args(kind)
+        )
+    if typing.get_origin(kind) is tuple:
+        return isinstance(value, tuple | list) and bool(value) and all(_is_a(int, part) for part in value)
+    if kind in (int, float):
+        number = Integral if kind is int else Real
+        return isinstance(value, number) and not isinstance(value, bool)
+    return isinstance(value, kind)
 
 
 def _parse_as(kind: Any, text: str) -> Any:

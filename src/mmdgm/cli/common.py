@@ -2,11 +2,16 @@
 
 import json
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+
+from mmdgm.errors import InputError
 
 # tables in a pipe or a file need not fit a window
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
@@ -21,6 +26,20 @@ DataDir = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random draws.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="How missing values are imputed. rounds: the mean over late rounds of the iterative inference; draw: its "
+        "last round, a sample; posterior: the posterior mean, the best guess, in the most time."
+    ),
+]
+Rounds = Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference.")]
+Scale = Annotated[
+    float | None,
+    typer.Option(
+        help="What an npz file's values are divided by to lie in [0, 1]. Default: as in the training data."
+    ),
+]
 
 
 def print_json(value: Any) -> None:
@@ -40,3 +59,43 @@ def report_files(files: list[Path], as_json: bool, **more: Any) -> None:
         return
     for file in files:
         out.print(str(file), markup=False, highlight=False, soft_wrap=True)
+
+
+def say(lines: list[str]) -> None:
+    """Tell the user what was found on the way."""
+    for line in lines:
+        err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print what estimators warn of, without Python's trimmings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.showwarning = lambda message, *_, **__: say([str(message)])
+        yield
+
+
+def target_of(run: Path) -> str:
+    """What a run's label column is called."""
+    from mmdgm.files import read_json
+
+    about = read_json(run / "config.json").get("run") or {}
+    return str((about.get("data") or {}).get("target") or "label")
+
+
+def with_ending(out: Path, ending: str) -> Path:
+    """OUT with an ending, whether it was given with it or without."""
+    file = out if out.suffix.lower() == ending else out.parent / f"{out.name}{ending}"
+    if file.is_dir() or out.is_dir():
+        raise InputError(f"--out {out}: give a file name")
+    return file
+
+
+def picture_and_arrays(out: Path) -> tuple[Path, Path]:
+    """OUT.png and OUT.npz, whether OUT was given with one of these endings or without."""
+    stem = out.stem if out.suffix in (".png", ".npz") else out.name
+    if not stem or out.is_dir():
+        raise InputError(f"--out {out}: give a file name, without ending")
+    return out.with_name(f"{stem}.png"), out.with_name(f"{stem}.npz")

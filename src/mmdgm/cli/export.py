@@ -1,24 +1,14 @@
 """`mmdgm export`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from torch import nn
 
 from mmdgm.cli.common import Json, Run, out, report_files
-from mmdgm.data.codecs import ImageCodec, TableCodec
 from mmdgm.errors import InputError
 from mmdgm.estimators.onnx_file import OPSET, export_onnx, metadata_of
-from mmdgm.experiments import own_runs, run_folder
-from mmdgm.networks.stacks import Shape
-
-INPUTS = {
-    TableCodec: "the codec's columns in their order. number: v = (x - centre) / scale, beyond 3 and -3 "
-    "sign(v) * (3 + log(|v| - 2)); binary: 0 or 1, and category: one 0 or 1 for each, in the order of values",
-    ImageCodec: "(x - low) / (high - low), low and high by the codec",
-}
+from mmdgm.experiments.run_folder import load
 
 
 def export(
@@ -31,10 +21,8 @@ def export(
 ) -> None:
     """Write a run's classifier as a file that other programs can run, and check its scores.
 
-    Input x, float32 (rows, channels, height, width), as the network sees it: values divided by the scale that
-    stands in the file's metadata, with the class names. Output scores, (rows, classes). A run of own data has its
-    codec there instead; of a table, a column of categories becomes one value for each of them, 1 for the row's own
-    and 0 for the others, in the order of the column's `values`.
+    Input x, float32 (rows, channels, height, width), as the network sees it; output scores, (rows, classes). How raw
+    values become inputs (codec) and the class names stand in the file's metadata.
 
     Example: `mmdgm export runs/demo/seed-0 --onnx --out digits.onnx`
     """
@@ -43,26 +31,10 @@ def export(
     file = to or run / "classifier.onnx"
     if file.suffix.lower() != ".onnx" or file.is_dir():
         raise InputError(f"--out {file}: give a file name that ends in .onnx")
-    own = own_runs.load_own(run, device="cpu")
-    model, shape, metadata = _of_preset(run) if own is None else _of_own_data(own)
-    difference = export_onnx(model, shape, file, metadata)
+    estimator = load(run, device="cpu")
+    metadata = metadata_of(estimator)
+    difference = export_onnx(estimator.model_, estimator.codec_.shape, file, metadata)
     report_files([file], as_json, opset=OPSET, difference=difference, metadata=metadata)
     if not as_json:
         line = f"scores differ from PyTorch's by at most {difference:.1e} of the largest"
         out.print(f"input x: {metadata['input']}\n{line}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _of_preset(run: Path) -> tuple[nn.Module, Shape, dict[str, str]]:
-    trained = run_folder.load_classifier(run, device="cpu")
-    return trained.model, trained.shape, metadata_of(trained)
-
-
-def _of_own_data(run: own_runs.OwnRun) -> tuple[nn.Module, Shape, dict[str, str]]:
-    estimator = run.estimator
-    metadata = {
-        "estimator": type(estimator).__name__,
-        "class_names": json.dumps([str(label) for label in estimator.classes_]),
-        "codec": json.dumps(estimator.codec_.to_json()),
-        "input": INPUTS[type(estimator.codec_)],
-    }
-    return estimator.model_, estimator.codec_.shape, metadata

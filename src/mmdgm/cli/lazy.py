@@ -20,12 +20,13 @@ class Place(NamedTuple):
 COMMANDS = {
     "list": Place("presets", "list_", "Show the presets, or the settings of one."),
     "train": Place(
-        "train",
-        "train",
-        "Train a preset, or a model of your own data, and leave model, figures and result.json in a run folder.",
+        "train", "train", "Train one of the paper's presets, and leave model, figures and result.json in a folder."
+    ),
+    "fit": Place(
+        "fit", "fit", "Train a model of your own data, and leave model, figures and result.json in a folder."
     ),
     "evaluate": Place(
-        "use", "evaluate", "Print a run's error and bound on the test set (and on its validation rows, if any)."
+        "evaluate", "evaluate", "Print a run's error and bound on labeled rows, or on its test set."
     ),
     "predict": Place(
         "predict",
@@ -33,19 +34,13 @@ COMMANDS = {
         "Classify your own images or rows: a CSV file with prediction and scores of each, and a count per class.",
     ),
     "sample": Place(
-        "use",
-        "sample",
-        "Generate images: a PNG grid and an npz file with x (as the model sees them), z and, if conditional, y.",
+        "sample", "sample", "Generate rows like those of training: an npz or CSV file, and a PNG grid."
     ),
     "impute": Place(
-        "use",
-        "impute",
-        "Fill missing values: an npz file with x and missing, and a picture of images before and after.",
+        "impute", "impute", "Fill missing values: an npz or CSV file, and a picture of images before and after."
     ),
     "export": Place(
-        "export",
-        "export",
-        "Write a run's classifier as a file that other programs can run, and check its scores.",
+        "export", "export", "Write a run's classifier as a file that other programs can run, and check its scores."
     ),
     "reproduce": Place(
         "reproduce",

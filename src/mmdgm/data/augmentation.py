@@ -1,12 +1,45 @@
 """Images as another writer might have drawn them: distorted, or straightened."""
 
 import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample, interpolate
 
+from mmdgm.settings import setting
+
+Edges = Literal["zeros", "border"]
 BENT_EVERY = 7  # pixels between the points that are moved
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distortion:
+    """How much images are distorted in training; all zeros: not at all."""
+
+    turn: float = setting(0.0, "distortion of what the classifier sees: degrees, up to", least=0)
+    shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
+    zoom: float = setting(0.0, "distortion: change of lengths, up to", least=0, most=0.9)
+    shear: float = setting(0.0, "distortion: slant, up to", least=0)
+    bend: float = setting(0.0, "distortion: bends, the standard deviation of movements in pixels", least=0)
+    fading: float = setting(
+        0.0,
+        "distortion: last fraction of training in which it shrinks; it is gone in the last third of that",
+        least=0,
+        most=1,
+    )
+    edges: Literal["zeros", "border"] = setting("zeros", "distortion: what comes in from outside the image")
+
+    def __call__(self, x: Tensor, remaining: Tensor) -> Tensor:
+        """Images `(rows, channels, height, width)` distorted; `remaining` `()` is the rest of training, 1 to 0.
+
+        Distortions that fade are gone long enough before the end for averaged weights and batch statistics to be
+        those of undistorted images.
+        """
+        strength = (1.5 * remaining / self.fading - 0.5).clamp(0, 1) if self.fading else 1.0
+        amounts = {"turn": self.turn, "shift": self.shift, "zoom": self.zoom, "shear": self.shear}
+        return distort(x, **amounts, bend=self.bend, strength=strength, edges=self.edges)
 
 
 def distort(
@@ -18,6 +51,7 @@ def distort(
     shear: float,
     bend: float = 0.0,
     strength: Tensor | float = 1.0,
+    edges: Edges = "zeros",
 ) -> Tensor:
     """Images `(rows, channels, height, width)`, each distorted by amounts of its own, see `warp`.
 
@@ -31,7 +65,7 @@ def distort(
     # numbers, not a tensor of them: a step that is captured in a CUDA graph may copy nothing from the host
     angle, down, right, longer, slant = (limit * draw for limit, draw in zip(limits, draws, strict=True))
     bent = strength * bend * waves(x) if bend else None
-    return warp(x, angle=angle, down=down, right=right, scale=1 + longer, slant=slant, bent=bent)
+    return warp(x, Warp(angle, down, right, 1 + longer, slant), bent=bent, edges=edges)
 
 
 def waves(x: Tensor) -> Tensor:
@@ -65,20 +99,21 @@ def upright(x: Tensor) -> Tensor:
     variance = mean(from_centre**2).clamp(min=1e-6)
     slant = mean(from_centre * (u - beside[:, None, None])) / variance
     nothing = torch.zeros_like(slant)
-    return warp(x, angle=nothing, down=-below, right=-beside, scale=1 + nothing, slant=slant)
+    return warp(x, Warp(nothing, -below, -beside, 1 + nothing, slant))
 
 
-def warp(
-    x: Tensor,
-    *,
-    angle: Tensor,
-    down: Tensor,
-    right: Tensor,
-    scale: Tensor,
-    slant: Tensor,
-    bent: Tensor | None = None,
-) -> Tensor:
-    """Images turned about their middle, scaled, slanted and moved, each `(rows,)`; zeros come in from outside.
+class Warp(NamedTuple):
+    """How images are moved, `(rows,)` each: an angle, pixels down and right, a factor of lengths, a slant."""
+
+    angle: Tensor
+    down: Tensor
+    right: Tensor
+    scale: Tensor
+    slant: Tensor
+
+
+def warp(x: Tensor, by: Warp, *, bent: Tensor | None = None, edges: Edges = "zeros") -> Tensor:
+    """Images turned about their middle, scaled, slanted and moved; from outside come zeros, or the border's values.
 
     Coordinates are in pixels, down and right from the middle of the image. The pixel at (v, u) takes the value at
 
@@ -89,11 +124,11 @@ def warp(
     height, width = x.shape[-2:]
     v = (torch.arange(height, device=x.device) - (height - 1) / 2)[:, None]
     u = torch.arange(width, device=x.device) - (width - 1) / 2
-    angle, down, right, scale, slant = (amount[:, None, None] for amount in (angle, down, right, scale, slant))
+    angle, down, right, scale, slant = (amount[:, None, None] for amount in by)
     from_left = (angle.cos() * u - angle.sin() * v) / scale + slant * v - right
     from_top = (angle.sin() * u + angle.cos() * v) / scale - down
     if bent is not None:
         from_top, from_left = from_top + bent[:, 0], from_left + bent[:, 1]
     # (-1, 1) are the outer edges of the image
     grid = torch.stack([2 * from_left / width, 2 * from_top / height], dim=-1)
-    return grid_sample(x, grid, align_corners=False)
+    return grid_sample(x, grid, align_corners=False, padding_mode=edges)

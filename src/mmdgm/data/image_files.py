@@ -7,14 +7,13 @@ data's 0. Grey or RGB as the model takes it, stretched to the model's height × 
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from mmdgm.data.batches import Shape
 from mmdgm.errors import InputError, one_line
-from mmdgm.networks.stacks import Shape
 
 # formats of pixels alone: Pillow hands others, such as EPS, to outside programs
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "JPEG2000", "PPM")
@@ -24,7 +23,7 @@ WHITE, WHITE_16 = 255, 65535
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnImages:
+class ReadImages:
     """The images that could be read, and a line on each file that could not."""
 
     paths: list[Path]
@@ -45,8 +44,8 @@ def files_in(folder: Path) -> list[Path]:
     return files
 
 
-def read_images(paths: list[Path], shape: Shape, scale: float) -> OwnImages:
-    """Read files as images of the given shape, white as bright as in training data of this scale."""
+def read_images(paths: list[Path], shape: Shape) -> ReadImages:
+    """Read files as images of the given shape."""
     if shape[0] not in MODES:
         raise InputError(f"the model's images have {shape[0]} channels, image files 1 or 3; give an npz file")
     read, pixels, broken = [], [], []
@@ -58,13 +57,8 @@ def read_images(paths: list[Path], shape: Shape, scale: float) -> OwnImages:
             broken.append(f"{path}: {error}")
         except Exception as error:  # Pillow meets broken files with errors of every kind
             broken.append(f"{path}: cannot be read as an image ({one_line(error)})")
-    unit = _to_unit(np.array(pixels).reshape(-1, *shape), scale)
-    return OwnImages(paths=read, unit=unit, broken=broken)
-
-
-def _to_unit(pixels: NDArray[Any], scale: float) -> NDArray[np.float32]:
-    """Pixels 0..255 in [0, 1]; training data are 0..255 too (of 256), or 0..scale where that is less."""
-    return (pixels.astype(np.float64) * min(scale, WHITE) / (WHITE * scale)).astype(np.float32)
+    unit = (np.array(pixels).reshape(-1, *shape).astype(np.float64) / WHITE).astype(np.float32)
+    return ReadImages(paths=read, unit=unit, broken=broken)
 
 
 def _read_pixels(path: Path, shape: Shape) -> NDArray[np.float32]:
@@ -113,7 +107,7 @@ def read_class_folders(folder: Path, size: tuple[int, int], *, unlabeled: str = 
     broken: list[str] = []
     for path in inside:
         files = files_in(path)
-        images = read_images(files, (3, *size), WHITE)
+        images = read_images(files, (3, *size))
         if not images.paths:
             raise InputError(f"{path}: none of its {len(files)} image files can be read ({images.broken[0]})")
         parts.append(np.round(images.unit.transpose(0, 2, 3, 1) * WHITE).astype(np.uint8))

@@ -3,7 +3,6 @@
 import io
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,55 +11,6 @@ from numpy.typing import NDArray
 
 from mmdgm.errors import InputError
 from mmdgm.files import write_whole
-from mmdgm.networks.stacks import Shape
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnValues:
-    """A user's array, and the same values as images in [0, 1]."""
-
-    original: NDArray[Any]
-    unit: NDArray[np.float32]  # (rows, channels, height, width), NaN where missing
-    scale: float
-
-    def restore(self, filled: NDArray[np.float32]) -> NDArray[Any]:
-        """Filled images on the original's scale and in its shape; its observed values to the last bit."""
-        values = (filled * self.scale).reshape(self.original.shape)
-        restored = self.original.copy()
-        missing = np.isnan(restored)
-        restored[missing] = values[missing]
-        return restored
-
-
-def read_values(path: Path, shape: Shape, scale: float) -> OwnValues:
-    """Read the array `x` (or the only array) of an npz file as images of the given shape."""
-    if not 0 < scale < float("inf"):
-        raise InputError(f"--scale {scale}: give a number above 0")
-    x = read_only_array(path)
-    channels, height, width = shape
-    per_row = channels * height * width
-    allowed = [(channels, height, width), (per_row,), *([(height, width)] if channels == 1 else [])]
-    if x.ndim == 0 or x.shape[1:] not in allowed:
-        words = ", ".join(str(("rows", *form)).replace("'", "") for form in allowed)
-        raise InputError(f"{path}: x has the shape {x.shape}, but the model takes {words}")
-    if len(x) == 0:
-        raise InputError(f"{path}: x has no rows")
-    if x.dtype.kind not in "fiu":
-        raise InputError(f"{path}: x holds {x.dtype}, but numbers are expected (NaN where missing)")
-    observed = x[~np.isnan(x)]
-    if observed.size and not (observed.min() >= 0 and np.isfinite(observed.max())):
-        raise InputError(f"{path}: values must be 0 or more and finite; NaN marks what is missing")
-    if observed.size and not (observed.min() >= 0 and observed.max() <= scale):
-        raise InputError(
-            f"{path}: values lie between {observed.min():g} and {observed.max():g}, but 0 to {scale:g} is "
-            f"expected; give the divisor that takes them into [0, 1] as --scale"
-        )
-    if observed.size and scale > 1 and 0 < observed.max() <= 1:
-        raise InputError(
-            f"{path}: no value is above 1, but 0 to {scale:g} is expected; if they are scaled, give --scale 1"
-        )
-    unit = (x / scale).astype(np.float32).reshape(-1, *shape)
-    return OwnValues(original=x, unit=unit, scale=scale)
 
 
 def read_only_array(path: Path) -> NDArray[Any]:
@@ -103,3 +53,21 @@ def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     write_whole(path, buffer.getvalue())
+
+
+def checked_values(path: Path, x: NDArray[Any]) -> NDArray[Any]:
+    """An array as estimators take it: images of bytes as they are, other numbers as floats."""
+    if x.ndim not in (2, 3, 4):
+        raise InputError(
+            f"{path}: x has the shape {x.shape}; (rows, columns), (rows, height, width) or (rows, height, width, "
+            f"channels) is expected"
+        )
+    if not x.size:
+        raise InputError(f"{path}: x has the shape {x.shape}, so there is nothing in it")
+    if x.dtype.kind not in "fiub":
+        raise InputError(f"{path}: x holds {x.dtype}, but numbers are expected (NaN where missing)")
+    if x.dtype != np.uint8 or x.ndim == 2:
+        x = x.astype(np.float32 if x.dtype.kind in "fb" and x.itemsize <= 4 else np.float64)
+    if np.isinf(x).any():
+        raise InputError(f"{path}: x holds infinite values; NaN marks what is missing")
+    return x

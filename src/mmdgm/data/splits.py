@@ -42,11 +42,6 @@ def validation_split(y: Labels, n: int, *, seed: int = 0) -> tuple[Indices, Indi
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
-def complement(rows: Indices, n: int) -> Indices:
-    """The rows of 0..n-1 that are not in `rows`, in order."""
-    return np.setdiff1d(np.arange(n), rows, assume_unique=True)
-
-
 def _class_orders(y: Labels, seed: int) -> list[Indices]:
     """Each class's rows in a random order that depends on the seed and the class alone."""
     return [

@@ -30,7 +30,7 @@ class Column:
     scale: float = 1.0
     low: float = 0.0  # range of the observed values, as networks see them
     high: float = 0.0
-    spread: float = 1.0  # standard deviation of a column of numbers, as networks see it
+    deviation: float = 1.0  # standard deviation of a column of numbers, as networks see it
     values: tuple[Any, ...] = ()  # of a binary column or one of categories
 
     @property
@@ -118,8 +118,8 @@ def share_scale(columns: list[Column]) -> list[Column]:
     shared = list(columns)
     for i, ends in ranges.items():
         low, high = squash((ends - columns[i].centre) / scale)
-        spread = columns[i].scale / scale
-        shared[i] = replace(columns[i], scale=scale, spread=spread, low=float(low), high=float(high))
+        deviation = columns[i].scale / scale
+        shared[i] = replace(columns[i], scale=scale, deviation=deviation, low=float(low), high=float(high))
     return shared
 
 

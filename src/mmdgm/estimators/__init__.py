@@ -1,7 +1,17 @@
 """scikit-learn estimators: arrays in, arrays out."""
 
+from pathlib import Path
+
 from mmdgm.estimators.classifiers import MMCVAClassifier, MMVAClassifier
 from mmdgm.estimators.imputer import MaxMarginImputer
+from mmdgm.estimators.saving import read_estimator
 from mmdgm.estimators.splitters import KeepUnlabeled
 
-__all__ = ["KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer"]
+CLASSIFIERS = {kind.__name__: kind for kind in (MMCVAClassifier, MMVAClassifier)}
+
+__all__ = ["CLASSIFIERS", "KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer", "load"]
+
+
+def load(path: str | Path, *, device: str | None = None) -> MMCVAClassifier | MMVAClassifier:
+    """The fitted estimator of a run folder, or of a folder that `save` wrote."""
+    return read_estimator(Path(path), CLASSIFIERS, device=device)  # type: ignore[no-any-return]

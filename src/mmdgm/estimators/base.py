@@ -1,13 +1,13 @@
 """What all estimators share: arrays in, arrays out, and a model in between. No mathematics."""
 
 import copy
-import math
+import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -15,95 +15,75 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    check_array,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted
 
-from mmdgm.data.codecs import (
-    Codec,
-    ImageCodec,
-    TableCodec,
-    as_array,
-    codec_from_json,
-    first_row_without_values,
-    has_categories,
-    missing_entries,
-    restore,
-)
-from mmdgm.data.labels import is_nan
-from mmdgm.devices import pick_device
+from mmdgm.data.arrays import as_array, first_row_without_values, missing_entries, restore
+from mmdgm.data.batches import Reading, Store
+from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
+from mmdgm.data.fills import column_means, fill_from_neighbours, takes_long
+from mmdgm.devices import Machine, bf16_is_fast, make_fabric, pick_device
 from mmdgm.errors import InputError
-from mmdgm.estimators.fitting import EarlyStopping, FitSettings, Labels, fit_model
+from mmdgm.estimators.fitting import STRIDE, EarlyStopping, FitRun, History, Lengths, refill
 from mmdgm.estimators.parameters import check_parameters
-from mmdgm.files import read_json, read_tensors, write_json, write_tensors
-from mmdgm.inference.per_row import impute_rows, in_chunks, row_noise
-from mmdgm.models import VAE, MaxMarginConditionalVAEConfig, VAEConfig
+from mmdgm.estimators.saving import read_estimator, write_estimator
+from mmdgm.estimators.validation import tell_inputs, validated
+from mmdgm.inference.imputation import impute
+from mmdgm.inference.per_row import Values, chunk_size, in_chunks, row_noise
+from mmdgm.models import VAE, ClassWeights, VAEConfig
+from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood, MixedColumns
 from mmdgm.progress import Display
-from mmdgm.propagation.start import fill_from_neighbours, takes_long
+from mmdgm.training.trainer import Trainer
 
-Values = NDArray[np.float32]
+Labels = NDArray[np.int64]  # class numbers; −1: unlabeled
 Network = Literal["auto", "mlp", "conv"]
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
 class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A deep generative model behind scikit-learn's interface."""
+    """A deep generative model behind scikit-learn's interface.
 
+    A fitted one has `model_`, the torch module; `codec_`, how arrays become its inputs; `fill_`, what missing
+    values start from; `config_`, the settings and networks that the model was built with.
+    """
+
+    _config_class: ClassVar[type[VAEConfig]]
+    _optional: ClassVar[tuple[str, ...]] = ("hidden", "z")  # None: by the data
     model_: Any
     codec_: Codec
     fill_: Values
+    config_: VAEConfig
 
     # --- what subclasses say -----------------------------------------------------------------------------
 
     @abstractmethod
-    def _config(self, codec: Codec) -> VAEConfig | MaxMarginConditionalVAEConfig:
+    def _config(self, codec: Codec) -> VAEConfig:
         """How a model for such data is built."""
 
-    def _kind(self, codec: Codec) -> Literal["mlp", "conv"]:
+    def _networks(self, codec: Codec) -> dict[str, Any]:
+        """The settings that all models' networks have."""
         network: Network = self.network
-        if network == "auto":
-            return "conv" if codec.is_image else "mlp"
         if network == "conv" and not codec.is_image:
             raise InputError("network='conv' wants images (rows, height, width[, channels]), not columns")
-        return network
-
-    def _hidden(self, codec: Codec) -> tuple[int, ...]:
-        if self.hidden is not None:
-            return tuple(self.hidden)
-        width = int(np.clip(4 * np.prod(codec.shape), 128, 500))
-        return (width, width)
-
-    def _z(self, codec: Codec) -> int:
-        if self.z is not None:
-            return int(self.z)
-        return 50 if codec.is_image else int(np.clip(np.prod(codec.shape) // 2, 2, 50))
+        size = int(np.prod(codec.shape))
+        width = int(np.clip(4 * size, 128, 500))
+        by_size = 50 if codec.is_image else int(np.clip(size // 2, 2, 50))
+        return {
+            "network": ("conv" if codec.is_image else "mlp") if network == "auto" else network,
+            "hidden": (width, width) if self.hidden is None else tuple(self.hidden),
+            "z": by_size if self.z is None else int(self.z),
+            "likelihood": "gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
+        }
 
     # --- users' arrays -----------------------------------------------------------------------------------
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
         """X as an array of numbers, or, where columns hold categories, as it came."""
-        X = as_array(X, None if reset else self.codec_)
+        X = as_array(X, None if reset else self._numeric())
         if not reset and self.codec_.is_image != (len(X.shape) > 2):
             raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.codec_.fitted_on}")
-        if has_categories(X):
-            X = X if hasattr(X, "iloc") else X.astype(object)
-            if not len(X):
-                raise InputError("X is empty: it has no rows")
-            _check_feature_names(self, X, reset=reset)
-            _check_n_features(self, X, reset=reset)
-            return X
-        if isinstance(X, np.ndarray) and X.ndim in (3, 4):
-            kinds = [np.uint8, np.float32, np.float64]
-            X = check_array(X, allow_nd=True, ensure_all_finite="allow-nan", dtype=kinds)
-            if reset:
-                self.n_features_in_ = math.prod(X.shape[1:])
-            return X
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        return validated(self, X, reset=reset)
+
+    def _numeric(self) -> list[bool] | None:
+        return self.codec_.numeric if isinstance(self.codec_, TableCodec) else None
 
     def _learn_codec(self, X: Any) -> Codec:
         if not hasattr(X, "iloc") and X.ndim > 2:
@@ -111,10 +91,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
         return TableCodec.learn(X, [str(name) for name in names])
 
-    def _encode(self, X: Any) -> Values:
-        """A fitted estimator's view of rows."""
+    def inputs(self, X: Any, *, filled: bool = False) -> Values:
+        """Rows as a fitted estimator's networks see them, `(rows, channels, height, width)`; NaN: missing.
+
+        `filled`: with missing values imputed, as `predict` does.
+        """
         check_is_fitted(self)
-        return self._seen(self._validate_X(X, reset=False))
+        x = self._seen(self._validate_X(X, reset=False))
+        return self._impute(x, rounds=20) if filled else x
 
     def _seen(self, X: Any) -> Values:
         """Validated rows as networks see them."""
@@ -123,35 +107,49 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             warnings.warn(line, UserWarning, stacklevel=4)
         return x
 
-    def _filled(self, X: Any) -> Values:
+    def _filled(self, X: Any, *, rounds: int = 20, method: str = "rounds", seed: int = 0) -> Values:
         """The same with missing values imputed."""
-        return self._impute(self._encode(X), rounds=20)
+        return self._impute(self.inputs(X), rounds=rounds, method=method, seed=seed)
 
-    def _impute(self, x: Values, *, rounds: int, mean: bool = True, seed: int = 0) -> Values:
-        return impute_rows(self.model_, x, self.fill_, rounds=rounds, seed=seed, mean=mean, size=self._chunk)
-
-    @property
-    def _chunk(self) -> int:
-        return 64 if self.codec_.is_image else 256
+    def _impute(self, x: Values, *, rounds: int, method: str = "rounds", seed: int = 0) -> Values:
+        if not np.isnan(x).any():
+            return x
+        start = None if method == "draw" else self.fill_
+        return impute(self.model_, x, method=method, rounds=rounds, seed=seed, start=start)
 
     def _ask(self, function: Any, *arrays: NDArray[Any]) -> NDArray[Any]:
-        return in_chunks(self.model_, function, *arrays, size=self._chunk)
+        return in_chunks(self.model_, function, *arrays, size=chunk_size(self.model_, self.codec_.shape))
 
     # --- training ----------------------------------------------------------------------------------------
 
-    def _build(self, n_rows: int) -> VAE:
-        """A new model by the parameters; `n_rows` are labeled."""
-        n_classes = len(getattr(self, "classes_", ()))
-        model = self._config(self.codec_).build(self.codec_.shape, n_classes=n_classes, n_rows=n_rows)
-        model.likelihood = self.codec_.likelihood()
+    def _build(self, config: VAEConfig, *, n_rows: int, weights: ClassWeights = ClassWeights()) -> VAE:
+        """A new model; `n_rows` are labeled."""
+        model: VAE = config.build(
+            self.codec_.shape,
+            n_classes=len(getattr(self, "classes_", ())),
+            n_rows=n_rows,
+            weights=weights,
+            likelihood=likelihood_of(self.codec_),
+        )
         return model
 
     def _going_on(self) -> bool:
         return bool(getattr(self, "warm_start", False)) and hasattr(self, "model_")
 
-    def _prepare(self, X: Any) -> tuple[Values, int]:
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A fit that fails leaves the estimator as it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _learn_inputs(self, X: Any) -> tuple[Values, int]:
         """Learn how X is to be seen; its rows so, and a seed."""
-        check_parameters(self.get_params(deep=False))
+        check_parameters(self.get_params(deep=False), self._config_class, optional=self._optional)
         X = self._validate_X(X, reset=not self._going_on())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self._going_on():
@@ -160,9 +158,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if (row := first_row_without_values(x)) is not None:
             raise InputError(f"row {row} of X has no observed value; leave it out")
         if not self._going_on():
-            observed = ~np.isnan(x)
-            counts = np.maximum(observed.sum(axis=0), 1)
-            self.fill_ = (np.where(observed, x, 0).sum(axis=0) / counts).astype(np.float32)
+            self.fill_ = column_means(x)
         return x, seed
 
     def _fill(self, x: Values) -> Values:
@@ -178,87 +174,69 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _settings(self, n_rows: int) -> FitSettings:
-        image = self.codec_.is_image
-        precision = self.precision
-        if precision == "auto" and image and pick_device(self.device).type == "cpu" and bf16_is_fast_here():
+    def _lengths(self, n_rows: int) -> Lengths:
+        image, precision = self.codec_.is_image, self.precision
+        if precision == "auto" and image and pick_device(self.device).type == "cpu" and bf16_is_fast():
             precision = "bf16-mixed"
-        return FitSettings(
+        return Lengths(
             max_epochs=self.max_epochs,
-            max_time=self.max_time,
             batch_size=self.batch_size or (150 if image else None),
+            steps=1000 if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
             learning_rate=self.learning_rate,
             weight_decay=0.0 if image else 1e-5,
-            steps=1000 if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
-            first=0.5,
-            hide=0.0 if image else 0.2,
-            device=self.device,
             precision=precision,
         )
 
     def _train(
         self,
-        x: Values,
-        filled: Values,
-        y: Labels,
+        store: Store,
         seed: int,
         *,
+        n_labeled: int,
         began: float,
-        weights: Mapping[str, Values | None] = MappingProxyType({}),
-        guesses: Labels | None = None,
-        held_out: Labels | None = None,
+        run: FitRun,
+        weights: ClassWeights = ClassWeights(),
+        accuracy: Any = None,
     ) -> None:
-        """Train on rows with classes y; labels of the rows numbered `held_out` are for early stopping alone.
+        """Train on a store of rows, in which missing values have first guesses; `n_labeled` have labels.
 
-        `filled`: the rows with first guesses of their missing values. `began`: when fit did, by `time.monotonic`.
-        The objective is that of parameters and labels as they are now, also where networks go on from a last fit.
-        `weights`: attributes of the model that the labels decide on, `(K,)` each; None: as the model has them.
+        `began`: when fit did, by `time.monotonic`. The objective is that of parameters and labels as they are now,
+        also where networks go on from a last fit. `accuracy`: of a model, to stop early by.
         """
+        config = self._config(self.codec_)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            model = self._build(max(int((y >= 0).sum()), 1))
-            for name, weight in weights.items():
-                if weight is not None:
-                    setattr(model, name, torch.from_numpy(weight).to(pick_device(self.device)))
+            model = self._build(config, n_rows=max(n_labeled, 1), weights=weights)
             if self._going_on():
-                self._take_over_networks(model)
-            stopping = None
-            if held_out is not None:
-                x_held, y_held = x[held_out], y[held_out]
-                y = y.copy()
-                y[held_out] = -1
-                self.model_ = model
+                take_over_networks(model, self.model_)
+            history, stopping = History(), None
+            if accuracy is not None:
+                stopping = EarlyStopping(model, lambda: accuracy(model), patience=self.n_iter_no_change)
+            lengths = self._lengths(len(store.x))
+            fabric = make_fabric(Machine(self.device), precision=lengths.precision)
+            trainer = Trainer(model, lengths.training(store), fabric=fabric, stride=STRIDE)
 
-                def accuracy() -> float:
-                    scores = self._ask(model.scores, self._impute(x_held, rounds=10))
-                    return float((scores.argmax(axis=1) == y_held).mean())
+            def is_over() -> bool:
+                return self.max_time is not None and time.monotonic() - began > self.max_time
 
-                stopping = EarlyStopping(model, accuracy, patience=self.n_iter_no_change)
             with Display(type(self).__name__, self._console) as display:
-                fitted = fit_model(
-                    model,
-                    filled,
-                    y,
-                    observed=~np.isnan(x),
-                    guesses=guesses,
-                    settings=self._settings(len(x)),
-                    began=began,
+                summary = trainer.fit(
+                    store,
                     seed=seed,
-                    on_log=[display],
-                    stopping=stopping,
+                    reading=Reading(hide=0.0 if self.codec_.is_image else 0.2),
+                    checkpoint=run.checkpoint,
+                    resume=run.resume,
+                    on_log=[display, *run.listeners, history, *([stopping] if stopping else [])],
+                    revise=None if store.observed is None else lambda rows: refill(model, rows),
+                    is_over=is_over,
                 )
-        self.model_ = model.eval()
-        self.history_, self.n_iter_, self.n_iter_planned_ = fitted.history, fitted.epochs, fitted.planned_epochs
-        if fitted.out_of_time:
-            self._say(f"max_time: ended after {fitted.epochs} of {fitted.planned_epochs} epochs")
-
-    def _take_over_networks(self, model: VAE) -> None:
-        try:
-            model.load_state_dict(self.model_.state_dict())
-        except RuntimeError:
-            raise InputError(
-                "warm_start: the parameters ask for other networks than the last fit's; make a new estimator"
-            ) from None
+        if stopping is not None and stopping.weights:
+            model.load_state_dict(stopping.weights)
+        self.model_, self.config_ = model.eval(), config
+        self.history_ = history.records
+        self.n_iter_, self.n_iter_planned_ = summary.epochs, summary.planned_epochs
+        if is_over() and summary.epochs < summary.planned_epochs:
+            self._say(f"max_time: ended after {summary.epochs} of {summary.planned_epochs} epochs")
 
     # --- what a fitted model is asked ----------------------------------------------------------------------
 
@@ -272,23 +250,31 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _n_features_out(self) -> int:
         return int(self.model_.encoder.z)
 
-    def impute(self, X: Any, n_iter: int = 100, n_draws: int = 1) -> Any:
+    def impute(
+        self, X: Any, n_iter: int = 100, n_draws: int = 1, *, method: str = "rounds", random_state: int = 0
+    ) -> Any:
         """X with its missing entries filled; observed ones stay as they are.
 
-        One draw: the mean over late rounds, the best guess in squared error. More: so many single draws, along a
-        new first axis, that show how uncertain the guess is.
+        Parameters
+        ----------
+        n_iter : int
+            Rounds of the iterative inference.
+        n_draws : int
+            1: the best guess. More: so many single draws, along a new first axis, that show how uncertain it is.
+        method : {"rounds", "draw", "posterior"}
+            For one draw. rounds: the mean over late rounds. draw: the paper's procedure, one sample. posterior:
+            the posterior mean by a code that is fitted to each row; it has the least error and takes the most time.
+        random_state : int
+            A row's result depends on its values and on this alone.
         """
-        for name, value in (("n_iter", n_iter), ("n_draws", n_draws)):
-            if value < 1:
-                raise InputError(f"{name}={value}: give 1 or more")
+        check_parameters({"n_iter": n_iter, "n_draws": n_draws, "method": method, "seed": random_state})
         check_is_fitted(self)
-        X = as_array(X, self.codec_)
-        x, missing = self._encode(X), missing_entries(X)
-        draws = [
-            restore(X, self.codec_.decode(self._impute(x, rounds=n_iter, mean=n_draws == 1, seed=i)), missing)
-            for i in range(n_draws)
-        ]
-        return draws[0] if n_draws == 1 else np.stack([np.asarray(draw) for draw in draws])
+        X = as_array(X, self._numeric())
+        x, missing = self.inputs(X), missing_entries(X)
+        method = method if n_draws == 1 else "draw"
+        draws = [self._impute(x, rounds=n_iter, method=method, seed=int(random_state) + i) for i in range(n_draws)]
+        filled = [restore(X, self.codec_.decode(draw), missing) for draw in draws]
+        return filled[0] if n_draws == 1 else np.stack([np.asarray(rows) for rows in filled])
 
     def reconstruct(self, X: Any) -> NDArray[Any]:
         """The decoder's mean at E[z], on the input's scale."""
@@ -302,7 +288,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         It is the density of the values as networks see them: columns centred and scaled, pixels in [0, 1].
         """
-        x = self._encode(X)
+        x = self.inputs(X)
         observed = (~np.isnan(x)).astype(np.float32)
         noise = row_noise(x, self.model_.encoder.z, seed=1)
 
@@ -315,65 +301,22 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _codes(self, n: int, random_state: Any) -> Values:
         if n < 1:
             raise InputError(f"sample {n} rows: give 1 or more")
+        if not self.model_.generates:
+            raise InputError("this model was trained without its generative part: it has no samples")
         rng = check_random_state(random_state)
         return np.asarray(rng.standard_normal((n, self.model_.encoder.z)), np.float32)
 
     # --- saving -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write a folder with config.json and model.safetensors; nothing in them is executed by `load`."""
+        """Write a folder with config.json, model.safetensors and metrics.csv; `load` executes nothing in them."""
         check_is_fitted(self)
-        folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_tensors(folder / WEIGHTS, {**self.model_.state_dict(), "fill": torch.from_numpy(self.fill_)})
-        names = getattr(self, "feature_names_in_", None)
-        write_json(
-            folder / CONFIG,
-            {
-                "estimator": type(self).__name__,
-                "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
-                "codec": self.codec_.to_json(),
-                "n_features_in": self.n_features_in_,
-                "feature_names_in": None if names is None else list(names),
-                "n_iter": self.n_iter_,
-                "n_iter_planned": self.n_iter_planned_,
-                "history": self.history_,
-                **self._more_to_save(),
-            },
-        )
-
-    def _more_to_save(self) -> dict[str, Any]:
-        return {}
-
-    def _load_more(self, saved: dict[str, Any]) -> None:
-        pass
+        write_estimator(self, Path(path), {})
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | None = None) -> Self:
         """The estimator that `save` wrote."""
-        folder = Path(path)
-        if not (folder / CONFIG).exists():
-            raise InputError(f"{folder} holds no saved estimator ({CONFIG} is missing)")
-        saved = read_json(folder / CONFIG)
-        if saved.get("estimator") != cls.__name__:
-            raise InputError(f"{folder} holds {saved.get('estimator', 'a run')}, not {cls.__name__}")
-        parameters = {name: _restored(value) for name, value in saved["parameters"].items()}
-        if device is not None:
-            parameters["device"] = device
-        estimator = cls(**parameters)
-        estimator.codec_ = codec_from_json(saved["codec"])
-        estimator.n_features_in_ = saved["n_features_in"]
-        if saved["feature_names_in"] is not None:
-            estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
-        estimator.n_iter_, estimator.history_ = saved["n_iter"], saved["history"]
-        estimator.n_iter_planned_ = saved.get("n_iter_planned", saved["n_iter"])  # not in files from before it
-        estimator._load_more(saved)
-        tensors = read_tensors(folder / WEIGHTS)[0]
-        estimator.fill_ = tensors.pop("fill").numpy()
-        model = estimator._build(n_rows=1)  # the objective waits for the next fit
-        model.load_state_dict(tensors)
-        estimator.model_ = model.to(pick_device(estimator.device)).eval()
-        return estimator
+        return read_estimator(Path(path), {cls.__name__: cls}, device=device)  # type: ignore[no-any-return]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
@@ -385,38 +328,20 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return tell_inputs(super().__sklearn_tags__())
 
 
-def tell_inputs(tags: Any) -> Any:
-    """scikit-learn's tags, with what all estimators here take: holes, images, categories."""
-    tags.input_tags.allow_nan = True
-    tags.input_tags.three_d_array = True
-    tags.input_tags.categorical = True
-    tags.input_tags.string = True
-    tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-    return tags
+def likelihood_of(codec: Codec) -> Likelihood:
+    """p(x|z) for the rows of a codec."""
+    if isinstance(codec, ImageCodec):
+        return LIKELIHOODS["gaussian" if codec.gaussian else "bernoulli"]
+    binary = [kind != "number" for kind in codec.table.each("kind")]
+    low, high, deviation = (codec.table.each(name) for name in ("low", "high", "deviation"))
+    return MixedColumns(binary, low, high, deviation)
 
 
-def bf16_is_fast_here() -> bool:
-    """Whether this CPU multiplies in bf16: conv nets then train in two thirds of the time."""
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON holds it."""
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        return None
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    if is_nan(value):
-        return NAN
-    if isinstance(value, dict):  # JSON's keys are text, labels may be numbers
-        return {ITEMS: [[_plain(key), _plain(item)] for key, item in value.items()]}
-    return value
-
-
-def _restored(value: Any) -> Any:
-    """A parameter from what `_plain` made of it."""
-    if value == NAN:
-        return math.nan
-    if isinstance(value, dict):
-        return {_restored(key): _restored(item) for key, item in value[ITEMS]}
-    return tuple(value) if isinstance(value, list) else value
+def take_over_networks(model: VAE, trained: VAE) -> None:
+    """Give a model the weights of a trained one."""
+    try:
+        model.load_state_dict(trained.state_dict())
+    except RuntimeError:
+        raise InputError(
+            "warm_start: the parameters ask for other networks than the last fit's; make a new estimator"
+        ) from None

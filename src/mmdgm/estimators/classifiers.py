@@ -4,19 +4,25 @@ import time
 from typing import Any, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
-from mmdgm.data.codecs import Codec, as_array
+from mmdgm.data.arrays import as_array
+from mmdgm.data.batches import Store
+from mmdgm.data.codecs import Codec
 from mmdgm.data.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
 from mmdgm.errors import InputError
-from mmdgm.estimators.base import GenerativeEstimator, Network, Values
-from mmdgm.estimators.fitting import Labels
-from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
-from mmdgm.propagation.start import has_outlines, spread_labels
+from mmdgm.estimators.base import GenerativeEstimator, Labels, Network
+from mmdgm.estimators.fitting import FitRun
+from mmdgm.estimators.parameters import check_parameters
+from mmdgm.inference.per_row import Values
+from mmdgm.models import ClassWeights, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
+from mmdgm.propagation.features import has_outlines
+from mmdgm.propagation.propagate import propagate_to_all
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]
@@ -27,6 +33,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
+        return self._fit(X, y, FitRun())
+
+    def _fit(self, X: Any, y: Any, run: FitRun) -> Self:
         began = time.monotonic()
         check_consistent_length(X, y)
         if not _num_samples(X):
@@ -34,30 +43,48 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         classes, codes = read_labels(y, self.unlabeled)
         if self._going_on() and not np.array_equal(classes, self.classes_):
             raise InputError("warm_start: y has other classes than before; make a new estimator")
-        x, seed = self._prepare(X)
-        self.classes_ = classes
-        weights = {
-            "class_weight": class_factors(self.class_weight, classes, codes),
-            "balance_ratio": prior_ratio(self.class_prior, classes, codes),
-        }
-        rng = np.random.RandomState(seed)
-        held_out = None
-        if self.validation_fraction is not None:
-            held_out = held_out_rows(codes, self.validation_fraction, rng)
-        known = codes if held_out is None else np.where(np.isin(np.arange(len(codes)), held_out), -1, codes)
-        filled = self._fill(x)
-        guesses = None if self._going_on() else self._guess(filled, known, rng)
-        self._train(x, filled, codes, seed, began=began, weights=weights, guesses=guesses, held_out=held_out)
+        with self._all_or_nothing():
+            x, seed = self._learn_inputs(X)
+            self.classes_ = classes
+            weights = ClassWeights(
+                _tensor(class_factors(self.class_weight, classes, codes)),
+                _tensor(prior_ratio(self.class_prior, classes, codes)),
+            )
+            rng = np.random.RandomState(seed)
+            accuracy, known = None, codes.copy()
+            if self.validation_fraction is not None:
+                held_out = held_out_rows(codes, self.validation_fraction, rng)
+                known[held_out] = -1
+                x_held, y_held = x[held_out], codes[held_out]
+
+                def accuracy(model: Any) -> float:
+                    self.model_ = model
+                    scores = self._ask(model.scores, self._impute(x_held, rounds=10))
+                    return float((scores.argmax(axis=1) == y_held).mean())
+
+            filled, observed = self._fill(x), ~np.isnan(x)
+            guess = None if self._going_on() else self._propagated(filled, known, rng)
+            rows = (filled, known, None if observed.all() else observed, guess)
+            store, n = Store(*map(_tensor, rows)), int((codes >= 0).sum())  # type: ignore[arg-type]
+            self._train(store, seed, n_labeled=n, began=began, run=run, weights=weights, accuracy=accuracy)
         return self
 
-    def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
+    def _propagated(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         """Labels of all rows to begin with, if any."""
         return None
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of the classes `(rows, K)`, no probabilities; of two classes, the second's lead `(rows,)`."""
-        scores = self._ask(lambda rows: self.model_.scores(rows), self._filled(X)).astype(np.float64)
+        scores = self.class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def class_scores(
+        self, X: Any, n_iter: int = 20, *, method: str = "rounds", random_state: int = 0
+    ) -> NDArray[np.float64]:
+        """A score for each class, `(rows, K)`, also of two classes; missing values are imputed as by `impute`."""
+        check_parameters({"n_iter": n_iter, "method": method})
+        x = self._filled(X, rounds=n_iter, method=method, seed=random_state)
+        return self._ask(lambda rows: self.model_.scores(rows), x).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest score, `(rows,)`; missing values are imputed first."""
@@ -71,7 +98,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")
-        rows = X.iloc[labeled] if hasattr(X, "iloc") else as_array(X, self.codec_)[labeled]
+        rows = X.iloc[labeled] if hasattr(X, "iloc") else as_array(X, self._numeric())[labeled]
         weight = None if sample_weight is None else np.asarray(sample_weight)[labeled]
         return float(accuracy_score(y[labeled], self.predict(rows), sample_weight=weight))
 
@@ -83,13 +110,12 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         unknown = ~np.isin(wanted, self.classes_)
         if unknown.any():
             raise InputError(f"there is no class {wanted[unknown][0]}; the classes are {self.classes_.tolist()}")
-        return np.searchsorted(self.classes_, wanted).astype(np.int64)
+        order = np.argsort(self.classes_, kind="stable")  # those of a data set need not be sorted
+        return order[np.searchsorted(self.classes_, wanted, sorter=order)]
 
-    def _more_to_save(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
 
-    def _load_more(self, saved: dict[str, Any]) -> None:
-        self.classes_ = np.array(saved["classes"], dtype=np.dtype(saved["classes_dtype"]))
+def _tensor(array: NDArray[Any] | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(np.ascontiguousarray(array))
 
 
 class MMCVAClassifier(GenerativeClassifier):
@@ -118,9 +144,9 @@ class MMCVAClassifier(GenerativeClassifier):
         What the true class must lead by.
     dropout : float
         Rate in the classifier.
-    initial_labels : {"auto", "neighbours"} or None
-        First guesses for unlabeled rows, spread along a graph of neighbours, that a first part of training trusts;
-        auto: for tables, and for images of 16 pixels a side or more, whose edges are compared.
+    propagate_labels : bool or "auto"
+        Whether labels are first propagated to unlabeled rows along a graph of neighbours; the first half of
+        training goes by them. auto: for tables, and for images of 16 pixels a side or more.
     unlabeled : object
         What marks unlabeled rows in y; None: all rows are labeled.
     class_weight : "balanced", dict from label to weight, or None
@@ -153,7 +179,7 @@ class MMCVAClassifier(GenerativeClassifier):
 
     Attributes
     ----------
-    classes_ : array of the classes, sorted
+    classes_ : array of the classes, sorted; those of a preset's run in the order of its data set
     n_features_in_ : int
     feature_names_in_ : array, where X is a data frame
     history_ : list of dict
@@ -165,6 +191,8 @@ class MMCVAClassifier(GenerativeClassifier):
     model_ : mmdgm.models.MaxMarginConditionalVAE
         The trained torch module.
     """
+
+    _config_class = MaxMarginConditionalVAEConfig
 
     def __init__(
         self,
@@ -178,7 +206,7 @@ class MMCVAClassifier(GenerativeClassifier):
         balance_weight: float = 1e-3,
         margin: float = 1.0,
         dropout: float = 0.3,
-        initial_labels: Literal["auto", "neighbours"] | None = "auto",
+        propagate_labels: Literal["auto"] | bool = "auto",
         unlabeled: Any = -1,
         class_weight: Any = None,
         class_prior: Any = None,
@@ -203,7 +231,7 @@ class MMCVAClassifier(GenerativeClassifier):
         self.balance_weight = balance_weight
         self.margin = margin
         self.dropout = dropout
-        self.initial_labels = initial_labels
+        self.propagate_labels = propagate_labels
         self.unlabeled = unlabeled
         self.class_weight = class_weight
         self.class_prior = class_prior
@@ -221,10 +249,7 @@ class MMCVAClassifier(GenerativeClassifier):
 
     def _config(self, codec: Codec) -> MaxMarginConditionalVAEConfig:
         return MaxMarginConditionalVAEConfig(
-            network=self._kind(codec),
-            hidden=self._hidden(codec),
-            z=self._z(codec),
-            likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
+            **self._networks(codec),
             dropout=self.dropout,
             alpha=self.alpha,
             margin=self.margin,
@@ -232,17 +257,17 @@ class MMCVAClassifier(GenerativeClassifier):
             balance_weight=self.balance_weight,
         )
 
-    def _guess(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
+    def _propagated(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         meaningful = not self.codec_.is_image or has_outlines(filled.shape)
-        wanted = self.initial_labels == "neighbours" or (self.initial_labels == "auto" and meaningful)
+        wanted = meaningful if self.propagate_labels == "auto" else self.propagate_labels
         if not wanted or (codes >= 0).all():
             return None
-        return spread_labels(filled, codes, rng=rng)
+        return propagate_to_all(torch.from_numpy(filled), codes, rng=rng)
 
-    def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> NDArray[Any]:
+    def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
         """Rows from the model, on the input's scale: decoder means at z ~ N(0, I).
 
-        `y`: the class of all rows, or of each; None: every class alike, at random.
+        `y`: the class of all rows, or of each; None: every class alike, at random. `return_codes`: (rows, z).
         """
         check_is_fitted(self)
         codes = self._codes(n, random_state)
@@ -250,7 +275,8 @@ class MMCVAClassifier(GenerativeClassifier):
             numbers = check_random_state(random_state).randint(len(self.classes_), size=n)
         else:
             numbers = self._class_numbers(y, n)
-        return self.codec_.decode(self._ask(self.model_.generate, codes, np.asarray(numbers, np.int64)))
+        rows = self.codec_.decode(self._ask(self.model_.generate, codes, np.asarray(numbers, np.int64)))
+        return (rows, codes) if return_codes else rows
 
 
 class MMVAClassifier(GenerativeClassifier):
@@ -268,6 +294,9 @@ class MMVAClassifier(GenerativeClassifier):
     dropout : float
         Rate in a conv encoder.
     """
+
+    _config_class = MaxMarginVAEConfig
+    _optional = ("hidden", "z", "C", "margin")
 
     def __init__(
         self,
@@ -315,12 +344,10 @@ class MMVAClassifier(GenerativeClassifier):
         self.verbose = verbose
 
     def _config(self, codec: Codec) -> MaxMarginVAEConfig:
-        conv = self._kind(codec) == "conv"
+        networks = self._networks(codec)
+        conv = networks["network"] == "conv"
         return MaxMarginVAEConfig(
-            network=self._kind(codec),
-            hidden=self._hidden(codec),
-            z=self._z(codec),
-            likelihood="gaussian" if codec.is_image and self.likelihood == "gaussian" else "bernoulli",
+            **networks,
             dropout=self.dropout,
             features="last" if conv else "hidden",
             C=(1000.0 if conv else 100.0) if self.C is None else self.C,
@@ -328,9 +355,11 @@ class MMVAClassifier(GenerativeClassifier):
             linear=not codec.is_image,
         )
 
-    def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> NDArray[Any]:
+    def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
         """Rows from the model, on the input's scale: decoder means at z ~ N(0, I); `y` must be None."""
         check_is_fitted(self)
         if y is not None:
             raise InputError("MMVAClassifier does not generate by class; leave y out, or use MMCVAClassifier")
-        return self.codec_.decode(self._ask(self.model_.generate, self._codes(n, random_state)))
+        codes = self._codes(n, random_state)
+        rows = self.codec_.decode(self._ask(self.model_.generate, codes))
+        return (rows, codes) if return_codes else rows

@@ -4,20 +4,25 @@ import time
 from typing import Any, Literal, Self
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mmdgm.data.batches import Store
 from mmdgm.data.codecs import Codec
 from mmdgm.data.labels import holds_classes
-from mmdgm.estimators.base import GenerativeEstimator, tell_inputs
+from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.estimators.classifiers import MMCVAClassifier
+from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.parameters import check_parameters
+from mmdgm.estimators.validation import tell_inputs
 from mmdgm.models import VAEConfig
 
 
 class GenerativeModel(GenerativeEstimator):
     """A VAE of X alone."""
 
+    _config_class = VAEConfig
     network, hidden, z, likelihood = "auto", None, None, "auto"
     warm_start, batch_size, learning_rate = False, None, 1e-3
 
@@ -33,17 +38,19 @@ class GenerativeModel(GenerativeEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         began = time.monotonic()
-        x, seed = self._prepare(X)
-        self._train(x, self._fill(x), np.zeros(len(x), np.int64), seed, began=began)
+        with self._all_or_nothing():
+            x, seed = self._learn_inputs(X)
+            observed = ~np.isnan(x)
+            store = Store(
+                torch.from_numpy(self._fill(x)),
+                torch.full((len(x),), -1),
+                None if observed.all() else torch.from_numpy(observed),
+            )
+            self._train(store, seed, n_labeled=0, began=began, run=FitRun())
         return self
 
     def _config(self, codec: Codec) -> VAEConfig:
-        return VAEConfig(
-            network=self._kind(codec),
-            hidden=self._hidden(codec),
-            z=self._z(codec),
-            linear=not codec.is_image,
-        )
+        return VAEConfig(**self._networks(codec), linear=not codec.is_image)
 
 
 class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -97,6 +104,8 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.n_features_in_ = self.estimator_.n_features_in_
         if hasattr(self.estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.estimator_.feature_names_in_
+        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
+            del self.feature_names_in_
         return self
 
     def transform(self, X: Any) -> Any:

@@ -12,13 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mmdgm.data.codecs import ImageCodec, TableCodec
 from mmdgm.errors import InputError
-from mmdgm.experiments.run_folder import TrainedRun
 from mmdgm.files import write_whole
 
 OPSET = 18
 TOLERANCE = 1e-4  # of the largest score
 BATCHES = (1, 2, 5, 64)  # rows that the check scores at once
+INPUTS = {
+    TableCodec: "the codec's columns in their order. number: v = (x - centre) / scale, beyond 3 and -3 "
+    "sign(v) * (3 + log(|v| - 2)); binary: 0 or 1, and category: one 0 or 1 for each, in the order of values",
+    ImageCodec: "(x - low) / (high - low), low and high by the codec",
+}
 
 
 class _Scores(nn.Module):
@@ -52,19 +57,17 @@ def export_onnx(model: nn.Module, shape: tuple[int, ...], path: Path, metadata: 
     return difference
 
 
-def metadata_of(run: TrainedRun) -> dict[str, str]:
+def metadata_of(estimator: Any) -> dict[str, str]:
     """What someone who has nothing but the file must know to use it."""
-    preprocessing = run.config.data.preprocessing
-    seen = "values / scale, in [0, 1]"
-    if preprocessing != "unit":
-        seen = f"mmdgm.data.prepared.seen(x, {preprocessing!r}) of x = {seen}; the file does not do this"
+    codec = estimator.codec_
+    words = INPUTS[type(codec)]
+    if isinstance(codec, ImageCodec) and codec.normalised:
+        words += "; then mmdgm.data.contrast.local_contrast of images (rows, channels, height, width)"
     return {
-        "preset": run.config.preset,
-        "seed": str(run.seed),
-        "scale": str(run.scale),
-        "preprocessing": preprocessing,
-        "input": seen,
-        "class_names": json.dumps(run.class_names, ensure_ascii=False),
+        "estimator": type(estimator).__name__,
+        "class_names": json.dumps([str(label) for label in estimator.classes_], ensure_ascii=False),
+        "codec": json.dumps(codec.to_json(), ensure_ascii=False),
+        "input": words,
     }
 
 

@@ -1,59 +1,46 @@
-"""Parameters of estimators, checked when `fit` begins: one line says which is wrong."""
+"""Parameters of estimators, checked when `fit` begins, by the ranges that `--set` goes by too."""
 
-import math
-from numbers import Integral, Real
-from typing import Any
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from mmdgm.errors import InputError
-
-CHOICES = {
-    "network": ("auto", "mlp", "conv"),
-    "likelihood": ("auto", "gaussian"),
-    "initial_labels": ("auto", "neighbours", None),
-    "precision": ("auto", "32-true", "bf16-mixed"),
-}
-# (the smallest value, whether it must be above it, whether None is a value)
-NUMBERS: dict[str, tuple[float, bool, bool]] = {
-    "alpha": (0, False, False),
-    "hat_weight": (0, False, False),
-    "balance_weight": (0, False, False),
-    "C": (0, True, True),
-    "margin": (0, True, True),
-    "dropout": (0, False, False),
-    "learning_rate": (0, True, False),
-    "max_time": (0, True, True),
-}
-COUNTS = {"z": True, "max_epochs": True, "batch_size": True, "n_iter_no_change": False, "n_iter": False}
+from mmdgm.models import VAEConfig
+from mmdgm.settings import Setting, setting, settings_of
+from mmdgm.training.plan import Training
 
 
-def check_parameters(parameters: dict[str, Any]) -> None:
-    """Refuse values that mean nothing."""
+@dataclass(frozen=True, kw_only=True)
+class FitParameters:
+    """Parameters that estimators have beside the settings of models and training."""
+
+    network: Literal["auto", "mlp", "conv"] = setting("auto", "kind of networks")
+    likelihood: Literal["auto", "gaussian"] = setting("auto", "p(x|z) of images")
+    propagate_labels: Literal["auto"] | bool = setting("auto", "whether labels are propagated first")
+    max_epochs: int | None = setting(None, "passes over the rows", least=1)
+    max_time: float | None = setting(None, "seconds after which training ends", above=0)
+    batch_size: int | None = setting(None, "unlabeled rows in a step", least=1)
+    n_iter_no_change: int = setting(5, "intervals without a better accuracy", least=1)
+    validation_fraction: float | None = setting(None, "labeled rows to stop early by", above=0, below=1)
+    n_iter: int = setting(100, "rounds of the iterative inference", least=1)
+    n_draws: int = setting(1, "draws of missing values", least=1)
+    method: Literal["rounds", "draw", "posterior"] = setting("rounds", "how missing values are imputed")
+    seed: int = setting(0, "seed of the draws of missing values (random_state)", least=0)
+
+
+def check_parameters(
+    parameters: Mapping[str, Any], config: type[VAEConfig] = VAEConfig, *, optional: Collection[str] = ()
+) -> None:
+    """Raise InputError on the first value that is not allowed; `config` has the model's settings.
+
+    `optional`: parameters that may be None, which means that they are chosen by the data.
+    """
+    own = settings_of(FitParameters())
+    known: dict[str, Setting] = {**settings_of(Training()), **settings_of(config()), **own}
     for name, value in parameters.items():
-        if name in CHOICES and value not in CHOICES[name]:
-            words = ", ".join(map(repr, CHOICES[name]))
-            raise InputError(f"{name}={value!r}: give one of {words}")
-        if name in NUMBERS:
-            _check_number(name, value, *NUMBERS[name])
-        if name in COUNTS and not (value is None and COUNTS[name]):
-            _check_count(name, value)
-    if parameters.get("dropout", 0) >= 1:
-        raise InputError(f"dropout={parameters['dropout']}: give a rate below 1")
-    hidden = parameters.get("hidden")
-    if hidden is not None:
-        if isinstance(hidden, int) or not len(hidden):
-            raise InputError(f"hidden={hidden!r}: give the units of each hidden layer, for example (128, 128)")
-        for units in hidden:
-            _check_count("hidden", units)
-
-
-def _check_number(name: str, value: Any, least: float, above: bool, optional: bool) -> None:
-    if value is None and optional:
-        return
-    number = isinstance(value, Real) and math.isfinite(value)
-    if not number or value < least or (above and value == least):
-        raise InputError(f"{name}={value!r}: give a number {'above' if above else 'of at least'} {least:g}")
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or value < 1:
-        raise InputError(f"{name}={value!r}: give a whole number, 1 or more")
+        if name not in known:
+            continue
+        allowed = known[name]
+        if name in optional:
+            allowed = dataclasses.replace(allowed, type=allowed.type | None)
+        allowed.check(value)

@@ -1,30 +1,15 @@
-"""A config: everything that a run is a function of, but its seed; as a value, and as JSON."""
+"""A config: everything that a run of a preset is a function of, but its seed; as a value, and as JSON."""
 
-import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from mmdgm.data.prepared import Preprocessing
 from mmdgm.errors import InputError
-from mmdgm.models import (
-    AveragedConditionalVAEConfig,
-    MarginalConditionalVAEConfig,
-    MaxMarginConditionalVAEConfig,
-    MaxMarginVAEConfig,
-    VAEConfig,
-)
-from mmdgm.settings import from_json, setting, settings_of, to_json
+from mmdgm.models.configs import KINDS, ModelConfig, from_plain, to_plain
+from mmdgm.settings import defaults, from_json, setting, settings_of, to_json
 from mmdgm.training.plan import ClassifierFirstTraining, PretrainedTraining, SemiSupervisedTraining, Training
 
-ModelConfig = (
-    VAEConfig
-    | MaxMarginVAEConfig
-    | MaxMarginConditionalVAEConfig
-    | AveragedConditionalVAEConfig
-    | MarginalConditionalVAEConfig
-)
 TRAININGS = (Training, SemiSupervisedTraining, PretrainedTraining, ClassifierFirstTraining)
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (*get_args(ModelConfig), *TRAININGS)}  # in a config.json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +22,15 @@ class Data:
     )
     unlabeled: bool = setting(True, "train on the other rows too, without their labels")
     extra: bool = setting(False, "train on SVHN's 531,131 extra images too")
-    preprocessing: Preprocessing = setting(
+    preprocessing: Literal["unit", "lcn"] = setting(
         "unit", "what networks see: grey values in [0, 1], or contrast-normalised images"
     )
     validation: int = setting(0, "training rows held out to choose settings on", least=0)
     binarised: bool = setting(False, "draw the pixels anew as 0 or 1 in every training batch")
-    spread: float = setting(
+    propagate: float = setting(
         0.0,
-        "share of the unlabeled images, the surest of each class, that get a first guess: labels spread along a "
-        "graph of neighbours, for handwriting, light on dark; see first_guesses",
+        "fraction of the unlabeled images, the surest of each class, that get a label propagated along a graph of "
+        "neighbours, for handwriting, light on dark; see trust_propagated",
         least=0,
         most=1,
     )
@@ -62,19 +47,22 @@ class Config:
 
 
 def check(config: Config) -> None:
-    """Refuse settings that contradict each other."""
+    """Raise InputError if settings contradict each other."""
     data, model = config.data, config.model
     if data.binarised and (data.preprocessing == "lcn" or model.likelihood == "gaussian"):
         raise InputError("binarised=true: pixels of 0 or 1 want preprocessing=unit and likelihood=bernoulli")
-    if bool(data.spread) != bool(getattr(model, "first_guesses", 0)):
+    if bool(data.propagate) != bool(getattr(model, "trust_propagated", 0)):
         raise InputError(
-            "spread makes first guesses, first_guesses says for how long they are trusted: set both, or neither"
+            "propagate makes labels for unlabeled rows, trust_propagated says for how long they count: set both, "
+            "or neither"
         )
-    if data.spread and (data.labels is None or not data.unlabeled):
-        raise InputError("spread: there are no unlabeled images; add --set spread=0 --set first_guesses=0")
+    if data.propagate and (data.labels is None or not data.unlabeled):
+        raise InputError(
+            "propagate: there are no unlabeled images; add --set propagate=0 --set trust_propagated=0"
+        )
     for stage in config.training.stages():
-        left = [stage.weights.get(name, getattr(model, name, 1.0)) for name in ("C", "generative_weight")]
-        if not any(left):
+        weights = [stage.changes.get(name, getattr(model, name, 1.0)) for name in ("C", "generative_weight")]
+        if not any(weights):
             epochs = f"{stage.name}_epochs"
             remedy = f"leave it out by --set {epochs}=0" if epochs in settings_of(config) else "change one of them"
             raise InputError(
@@ -87,19 +75,30 @@ def check(config: Config) -> None:
 
 def config_to_json(config: Config) -> dict[str, Any]:
     """A config as plain values; the kinds of its parts are named."""
-    values: dict[str, Any] = json.loads(json.dumps(to_json(config)))  # tuples become lists, as in the file
-    for part in ("model", "training"):
-        values[part] = {"kind": type(getattr(config, part)).__name__, **values[part]}
-    return values
+    parts = {"model": to_plain(config.model), "training": to_plain(config.training)}
+    return {"preset": config.preset, "data": to_json(config.data), **parts}
 
 
-def config_from_json(values: dict[str, Any]) -> Config:
+def config_from_json(values: Mapping[str, Any]) -> Config:
     """The config that `config_to_json` wrote."""
+    kinds = {**KINDS, **{kind.__name__: kind for kind in TRAININGS}}
     try:
-        parts = {part: dict(values[part]) for part in ("model", "training")}
-        model, training = (from_json(KINDS[fields.pop("kind")], fields) for fields in parts.values())
+        model, training = (from_plain(values[part], kinds) for part in ("model", "training"))
         return Config(
             preset=values["preset"], data=from_json(Data, values["data"]), model=model, training=training
         )
-    except (KeyError, TypeError) as error:
-        raise InputError(f"config.json: {error} is missing or unknown; another version wrote it") from None
+    except KeyError as error:
+        raise InputError(f"config.json: {error} is missing; another version wrote it") from None
+
+
+def differing_settings(saved: Mapping[str, Any], config: Config) -> Iterator[tuple[str, Any, Any]]:
+    """The settings (key, saved, now) in which a saved config, as `config_to_json` makes it, is another one.
+
+    A setting that the saved config does not name is younger; it had its default (see `from_json`).
+    """
+    now = config_to_json(config)
+    for part in ("data", "model", "training"):
+        before = defaults(getattr(config, part)) | saved.get(part, {})
+        for key, value in now[part].items():
+            if before.get(key) != value:
+                yield key, before.get(key), value

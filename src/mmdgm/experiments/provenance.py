@@ -1,21 +1,11 @@
-"""Where and with what a run is made: device, versions, commit."""
+"""With what a run is made: versions and commit."""
 
 import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-import torch
-
 import mmdgm
-
-
-def device_name(device: torch.device) -> str:
-    """The device in words."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    return f"{device.type}, {threads} thread{'s' * (threads > 1)}"
 
 
 def versions() -> dict[str, str]:

@@ -1,40 +1,43 @@
-"""From a config to trained runs: load, split, build, train, evaluate, leave the results."""
+"""From a preset's config to trained runs: load, split, build, train, evaluate, leave the results."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
 from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
 from scipy.sparse import csr_matrix
 
-from mmdgm.data.batches import Batches
-from mmdgm.data.datasets import Dataset
-from mmdgm.data.masks import rand_drop, rect
-from mmdgm.data.prepared import Preprocessing, shown
-from mmdgm.data.preprocessing import to_unit
-from mmdgm.devices import keep_freed_memory, make_fabric
+from mmdgm.data.batches import Reading, Store
+from mmdgm.data.datasets import Dataset, channels_last
+from mmdgm.devices import Machine, device_name, keep_freed_memory, make_fabric
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.experiments.configs import Config, check, config_to_json
+from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
+from mmdgm.estimators.saving import describe, write_estimator
+from mmdgm.experiments.configs import Config, check, config_to_json, differing_settings
+from mmdgm.experiments.evaluation import evaluate
 from mmdgm.experiments.presets import find_preset
-from mmdgm.experiments.provenance import device_name, git_commit, versions
-from mmdgm.experiments.run_folder import Rows, RunFolder, evaluate, load_data, read_run_config, split_rows
-from mmdgm.files import claimed, read_json, write_json, write_tensors
-from mmdgm.inference.frozen import fit_frozen_classifier
-from mmdgm.inference.imputation import impute
-from mmdgm.inference.sampling import sample_grid
-from mmdgm.models import VAE, MaxMarginVAE
-from mmdgm.progress import Display, MetricsFile, Record, read_metrics, tensorboard
-from mmdgm.propagation.graph import first_guesses, handwriting_graph
-from mmdgm.report import plots
-from mmdgm.settings import defaults
-from mmdgm.training.plan import SemiSupervisedTraining
-from mmdgm.training.trainer import Trainer, checkpoint_step
+from mmdgm.experiments.rows import (
+    Rows,
+    codec_of,
+    counts,
+    graph_of,
+    load_dataset,
+    split_rows,
+    store_of,
+    with_propagated,
+)
+from mmdgm.experiments.run_folder import Estimator, Recording, RunFolder, check_folder, claimed_by_first_rank
+from mmdgm.files import read_json
+from mmdgm.models import MaxMarginVAE
+from mmdgm.models.conditional import ConditionalVAEConfig
+from mmdgm.progress import Display, read_metrics
+from mmdgm.report.figures import save_figures
+from mmdgm.training.feature_svm import fit_feature_svm
+from mmdgm.training.loop import Summary
+from mmdgm.training.trainer import Trainer
 
 
 def train_runs(
@@ -44,9 +47,7 @@ def train_runs(
     overrides: dict[str, Any],
     console: Console,
     data_dir: Path | None = None,
-    device: str = "auto",
-    devices: int | None = None,
-    num_nodes: int | None = None,
+    machine: Machine = Machine(),
     resume: bool = False,
 ) -> list[dict[str, Any]]:
     """Train one run per (seed, folder), one after the other with one compilation; returns their result.json.
@@ -56,49 +57,17 @@ def train_runs(
     check(config)
     runs = list(runs)
     for seed, folder in runs:
-        _check_folder(config, seed, folder, resume)
-    dataset, file_scale = load_data(config, data_dir)
+        check_run(config, seed, folder, resume)
+    dataset = load_dataset(config, data_dir)
     keep_freed_memory()
-    fabric = make_fabric(device, precision=config.training.precision, devices=devices, num_nodes=num_nodes)
-    trainer: Trainer | None = None
-    graph: csr_matrix | None = None  # of the training rows, which are the same for every seed
+    training = _PresetRuns(config, dataset, overrides, console, data_dir, machine, len(runs))
     results, stopped = [], []
     for seed, folder in runs:
         if folder.status() == "done":
             results.append(read_json(folder.result))
             continue
-        torch.manual_seed(seed)
-        rows = split_rows(dataset, config, seed)
-        model = config.model.build(dataset.shape, n_classes=dataset.n_classes, n_rows=len(rows.x))
-        if trainer is None:
-            trainer = Trainer(model, config.training, fabric=fabric, runs=len(runs))
-        else:
-            trainer.model.load_state_dict(model.state_dict())
-        batches = _batches(config, seed, dataset, rows, trainer.device)
-        trainer.check(batches)
-        if config.data.spread:
-            if graph is None:
-                if fabric.is_global_zero:
-                    console.print("looking for every image's neighbours, minutes on a CPU …", highlight=False)
-                graph = _graph(dataset, rows, trainer.device)
-            batches.begin_with(_first_guess(graph, rows, surest=config.data.spread))
         try:
-            look_again = partial(_check_folder, config, seed, folder, resume)
-            with _claimed_by_first_rank(fabric, folder.path, look_again):
-                result = _train_run(
-                    config,
-                    seed,
-                    folder,
-                    dataset=dataset,
-                    file_scale=file_scale,
-                    rows=rows,
-                    trainer=trainer,
-                    batches=batches,
-                    overrides=overrides,
-                    console=console,
-                    resume=resume,
-                )
-            results.append(result)
+            results.append(training.train(seed, folder, resume=resume))
         except TrainingStopped as error:
             stopped.append(f"seed {seed} {error}")
     if stopped:
@@ -106,142 +75,162 @@ def train_runs(
     return results
 
 
-@contextmanager
-def _claimed_by_first_rank(fabric: Fabric, folder: Path, look_again: Callable[[], None]) -> Iterator[None]:
-    """The first rank claims the folder; where it cannot, or another run has got in, all ranks fail together."""
-    with ExitStack() as stack:
-        error = None
-        if fabric.is_global_zero:
-            try:
-                stack.enter_context(claimed(folder))
-                look_again()
-            except InputError as failure:
-                error = str(failure)
-        if error := fabric.broadcast(error):
-            raise InputError(error)
-        yield
+def check_run(config: Config, seed: int, folder: RunFolder, resume: bool) -> None:
+    """Raise InputError if a folder holds a run that must not be written over, or cannot be resumed so."""
+
+    def differences(about: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        if "config" not in about:
+            raise InputError(f"{folder.path} holds a run of own data; go on with it by `mmdgm fit --resume`")
+        return differing_settings(about["config"], config)
+
+    check_folder(folder, seed, resume, differences)
 
 
-def _check_folder(config: Config, seed: int, folder: RunFolder, resume: bool) -> None:
-    """Refuse to write over a run, or to resume one of another config or seed."""
-    if not folder.config.exists():
-        return
-    if not resume:
-        raise InputError(
-            f"{folder.path} already holds a run; go on with it by --resume, or choose another --run-dir"
-        )
-    saved = read_run_config(folder)
-    if saved["seed"] != seed:
-        raise InputError(
-            f"{folder.path} holds a run of seed {saved['seed']}, not {seed}; use --seed {saved['seed']}"
-        )
-    for key, before, now in differing_settings(saved["config"], config):
-        raise InputError(f"{folder.path} holds a run with {key}={before}, not {now}; resume it as it was")
-
-
-def differing_settings(saved: dict[str, Any], config: Config) -> Iterator[tuple[str, Any, Any]]:
-    """The settings (key, saved, now) in which a saved config, as `config_to_json` makes it, is another one.
-
-    A setting that the saved config does not name is younger; it had its default (see `from_json`).
-    """
-    now = config_to_json(config)
-    for part in ("data", "model", "training"):
-        before = defaults(getattr(config, part)) | saved.get(part, {})
-        for key, value in now[part].items():
-            if before.get(key) != value:
-                yield key, before.get(key), value
-
-
-def _train_run(
-    config: Config,
-    seed: int,
-    folder: RunFolder,
-    *,
-    dataset: Dataset,
-    file_scale: float,
-    rows: Rows,
-    trainer: Trainer,
-    batches: Batches,
-    overrides: dict[str, Any],
-    console: Console,
-    resume: bool,
-) -> dict[str, Any]:
-    fabric = trainer.fabric
-    kept = checkpoint_step(folder.checkpoint) if resume else 0
-    fabric.barrier()  # before the first rank writes
-    if not fabric.is_global_zero:
-        trainer.fit(batches, checkpoint=folder.checkpoint, resume=resume)
-        fabric.barrier()  # the first rank evaluates
-        result = read_json(folder.result)
-        if result["status"] == "stopped":
-            raise TrainingStopped(result["reason"])
-        return result
-    write_json(
-        folder.config,
-        {
-            "config": config_to_json(config),
-            "overrides": overrides,
-            "seed": seed,
-            "shape": list(dataset.shape),
-            "n_classes": dataset.n_classes,
-            "class_names": list(dataset.class_names or map(str, range(dataset.n_classes))),
-            "n_rows": len(rows.x),
-            "scale": file_scale,
-        },
+def estimator_of(config: Config, dataset: Dataset, seed: int) -> Estimator:
+    """The estimator that a preset's run is, before its model is trained."""
+    kind = MMCVAClassifier if isinstance(config.model, ConditionalVAEConfig) else MMVAClassifier
+    known = {**vars(config.model), **vars(config.training)}
+    parameters = {name: known[name] for name in kind().get_params(deep=False) if name in known}
+    parameters["likelihood"] = "gaussian" if config.model.likelihood == "gaussian" else "auto"
+    batch = getattr(config.training, "unlabeled_batch", config.training.batch)
+    estimator: Estimator = kind(
+        **parameters, max_epochs=config.training.epochs, batch_size=batch, random_state=seed
     )
-    result = {
-        "status": "running",
-        "preset": config.preset,
-        "seed": seed,
-        "config": config_to_json(config),
-        "overrides": overrides,
-        "quick": is_shortened(config),
-        "dataset": _counts(dataset, rows),
-        "device": device_name(trainer.device),
-        "processes": fabric.world_size,
-        "precision": fabric.strategy.precision.precision,
-        "versions": versions(),
-        "git_commit": git_commit(),
-    }
-    write_json(folder.result, result)
-    if resume:
-        console.print(f"{folder.path}: going on from step {kept}", markup=False, highlight=False, soft_wrap=True)
-    listeners: list[Callable[[Record], None] | None] = [
-        MetricsFile(folder.metrics, keep_steps=kept),
-        tensorboard(folder.path / "tensorboard", keep_steps=kept),
-    ]
-    if trainer.compiles_next(batches):
-        console.print("compiling the training step, which takes up to a minute …", highlight=False)
-    with Display(f"{config.preset} seed {seed}", console) as display:
-        try:
+    estimator.codec_, estimator.config_, estimator.classes_ = (
+        codec_of(dataset, config),
+        config.model,
+        dataset.classes,
+    )
+    estimator.n_features_in_ = int(torch.Size(dataset.shape).numel())
+    estimator.n_iter_, estimator.n_iter_planned_ = 0, sum(stage.epochs for stage in config.training.stages())
+    return estimator
+
+
+class _PresetRuns:
+    """Runs of one config that share the data set, the trainer and the graph of neighbours."""
+
+    def __init__(
+        self,
+        config: Config,
+        dataset: Dataset,
+        overrides: dict[str, Any],
+        console: Console,
+        data_dir: Path | None,
+        machine: Machine,
+        runs: int,
+    ):
+        self.config, self.dataset, self.overrides = config, dataset, overrides
+        self.console, self.data_dir, self.runs = console, data_dir, runs
+        self.fabric = make_fabric(machine, precision=config.training.precision)
+        self.trainer: Trainer | None = None
+        self.graph: csr_matrix | None = None
+
+    def train(self, seed: int, folder: RunFolder, *, resume: bool) -> dict[str, Any]:
+        """Train one run, and leave its results."""
+        config, dataset = self.config, self.dataset
+        torch.manual_seed(seed)
+        rows = split_rows(dataset, config, seed)
+        n_rows = int((rows.y >= 0).sum())
+        model = config.model.build(dataset.shape, n_classes=dataset.n_classes, n_rows=n_rows)
+        if self.trainer is None:
+            self.trainer = Trainer(model, config.training, fabric=self.fabric, runs=self.runs)
+        else:
+            self.trainer.model.load_state_dict(model.state_dict())
+        store, reading = store_of(rows, dataset, config, self.data_dir)
+        self._check(store)
+        if config.data.propagate:
+            store = with_propagated(store, self._graph(store, reading), share=config.data.propagate)
+        look_again = partial(check_run, config, seed, folder, resume)
+        with claimed_by_first_rank(folder.path, look_again, self.fabric):
+            if self.fabric.is_global_zero:
+                return self._recorded(seed, folder, rows, store, reading, resume=resume)
+            self.fabric.barrier()  # before the first rank writes
+            self.trainer.fit(store, seed=seed, reading=reading, checkpoint=folder.checkpoint, resume=resume)
+            self.fabric.barrier()  # the first rank evaluates
+            result = read_json(folder.result)
+            if result["status"] == "stopped":
+                raise TrainingStopped(result["reason"])
+            return result
+
+    def _check(self, store: Store) -> None:
+        assert self.trainer is not None
+        if bool((store.y < 0).any()) and not self.config.training.stages()[-1].unlabeled_batch:
+            raise InputError(
+                f"labels={self.config.data.labels}: {self.config.preset} is trained on labeled rows alone; leave "
+                f"the others out with --set unlabeled=false"
+            )
+        self.trainer.check(store)
+
+    def _graph(self, store: Store, reading: Reading) -> csr_matrix:
+        if self.graph is None:
+            if self.fabric.is_global_zero:
+                self.console.print("looking for every image's neighbours, minutes on a CPU …", highlight=False)
+            self.graph = graph_of(store, reading, self.fabric.device)
+        return self.graph
+
+    def _recorded(
+        self, seed: int, folder: RunFolder, rows: Rows, store: Store, reading: Reading, *, resume: bool
+    ) -> dict[str, Any]:
+        """Train and evaluate on the first rank, which writes."""
+        assert self.trainer is not None
+        trainer, config, dataset = self.trainer, self.config, self.dataset
+        about = {"config": config_to_json(config), "overrides": self.overrides, "seed": seed}
+        start = {
+            "preset": config.preset,
+            **about,
+            "quick": is_shortened(config),
+            "dataset": counts(dataset, rows),
+            "device": device_name(trainer.device),
+            "processes": self.fabric.world_size,
+            "precision": self.fabric.strategy.precision.precision,
+        }
+        recording = Recording(folder, start, resume, self.console)
+        self.fabric.barrier()  # before the first rank writes
+        estimator = estimator_of(config, dataset, seed)
+        recording.begin({**describe(estimator), "run": about})
+        if trainer.compiles_next(store):
+            self.console.print("compiling the training step, which takes up to a minute …", highlight=False)
+        with recording.training(), Display(f"{config.preset} seed {seed}", self.console) as display:
             summary = trainer.fit(
-                batches,
+                store,
+                seed=seed,
+                reading=reading,
                 checkpoint=folder.checkpoint,
                 resume=resume,
-                on_log=[display, *(listener for listener in listeners if listener)],
+                on_log=[display, *recording.listeners],
             )
-        except TrainingStopped as error:
-            write_json(folder.result, {**result, "status": "stopped", "reason": str(error)})
-            raise
-        except KeyboardInterrupt:
-            step = checkpoint_step(folder.checkpoint)
-            console.print(f"{folder.path}: --resume goes on from step {step}", markup=False, soft_wrap=True)
-            raise
-    model = trainer.model
-    if isinstance(model, MaxMarginVAE) and not model.C:
-        console.print("training the classifier on the frozen features (Pegasos) …", highlight=False)
-        fit_frozen_classifier(model, rows.x, rows.y, scale=dataset.scale)
-    write_tensors(folder.weights, model.state_dict())
-    figures = evaluate(model, dataset, rows)
-    if broken := [name for name, value in figures.items() if value is not None and not isfinite(value)]:
-        reason = f"stopped at its end: {', '.join(broken)} not finite; try a lower learning_rate"
-        write_json(folder.result, {**result, "status": "stopped", "reason": reason})
-        fabric.barrier()
-        raise TrainingStopped(reason)
-    save_figures(folder, model, dataset, config.data.preprocessing)
-    result |= {
-        "status": "done",
-        **figures,
+        if isinstance(trainer.model, MaxMarginVAE) and not trainer.model.settings.C:
+            self.console.print("training the classifier on the frozen features (Pegasos) …", highlight=False)
+            assert trainer.store is not None
+            fit_feature_svm(trainer.model, trainer.store, reading)
+        estimator.model_, estimator.history_ = trainer.model.eval(), read_metrics(folder.metrics)
+        estimator.fill_ = (store.x.mean(dim=0, dtype=torch.float32) / reading.scale).numpy()
+        estimator.n_iter_ = summary.epochs
+        write_estimator(estimator, folder.path, {"run": about})
+        found = self._evaluate(estimator, rows)
+        if broken := [name for name, value in found.items() if value is not None and not isfinite(value)]:
+            reason = f"stopped at its end: {', '.join(broken)} not finite; try a lower learning_rate"
+            recording.stop(reason)
+            self.fabric.barrier()
+            raise TrainingStopped(reason)
+        save_figures(folder.figures, estimator, channels_last(dataset.x_test[:16]))
+        result = recording.finish({**found, **costs(summary)})
+        self.fabric.barrier()
+        return result
+
+    def _evaluate(self, estimator: Estimator, rows: Rows) -> dict[str, float | None]:
+        """Figures on the test rows, and on the validation rows where some are held out."""
+        names, dataset = self.dataset.classes, self.dataset
+        found = evaluate(estimator, channels_last(dataset.x_test), names[dataset.y_test])
+        if len(rows.x_validation):
+            held_out = evaluate(estimator, channels_last(rows.x_validation), names[rows.y_validation])
+            found |= {f"validation_{name}": value for name, value in held_out.items()}
+        return found
+
+
+def costs(summary: Summary) -> dict[str, Any]:
+    """What training took, for result.json."""
+    return {
         "steps": summary.steps,
         "epochs": summary.epochs,
         "seconds": round(summary.seconds, 2),
@@ -249,9 +238,6 @@ def _train_run(
         "images_per_second": round(summary.images_per_second, 1),
         "execution": summary.execution,
     }
-    write_json(folder.result, result)
-    fabric.barrier()
-    return result
 
 
 def is_shortened(config: Config) -> bool:
@@ -260,64 +246,3 @@ def is_shortened(config: Config) -> bool:
         sum(stage.epochs for stage in c.training.stages()) for c in (config, find_preset(config.preset).config)
     )
     return now < preset
-
-
-def _counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:
-    return {
-        "name": dataset.name,
-        "labeled": len(rows.x),
-        "labeled_per_class": np.bincount(rows.y, minlength=dataset.n_classes).tolist(),
-        "unlabeled": len(rows.x_unlabeled),
-        "validation": len(rows.x_validation),
-        "test": len(dataset.x_test),
-    }
-
-
-def _graph(dataset: Dataset, rows: Rows, device: torch.device) -> csr_matrix:
-    """The graph of neighbours of all training rows, in the order of the data set."""
-    images = np.empty((len(rows.labeled) + len(rows.unlabeled), *dataset.shape), rows.x.dtype)
-    images[rows.labeled], images[rows.unlabeled] = rows.x, rows.x_unlabeled
-    return handwriting_graph(to_unit(torch.from_numpy(images).to(device), dataset.scale))
-
-
-def _first_guess(graph: csr_matrix, rows: Rows, *, surest: float) -> torch.Tensor:
-    """Labels `(m,)` of the unlabeled rows, spread along their graph; −1 where they are not sure enough."""
-    labels = np.full(graph.shape[0], -1)
-    labels[rows.labeled] = rows.y
-    return torch.from_numpy(first_guesses(graph, labels, surest=surest)[rows.unlabeled])
-
-
-def _batches(config: Config, seed: int, dataset: Dataset, rows: Rows, device: torch.device) -> Batches:
-    training = config.training
-    if len(rows.x_unlabeled) and not isinstance(training, SemiSupervisedTraining):
-        raise InputError(
-            f"labels={config.data.labels}: {config.preset} is trained on labeled rows alone; leave the others out "
-            f"with --set unlabeled=false"
-        )
-    x, y, x_unlabeled = (torch.from_numpy(part.copy()).to(device) for part in (rows.x, rows.y, rows.x_unlabeled))
-    return Batches(
-        x,
-        y,
-        x_unlabeled,
-        scale=dataset.scale,
-        labeled_batch=training.batch,
-        unlabeled_batch=training.unlabeled_batch if isinstance(training, SemiSupervisedTraining) else 0,
-        seed=seed,
-        binarised=config.data.binarised,
-    )
-
-
-def save_figures(folder: RunFolder, model: VAE, dataset: Dataset, preprocessing: Preprocessing) -> None:
-    """Learning curves; of a generative model also samples, and test images with two kinds of holes, filled."""
-    if metrics := read_metrics(folder.metrics):
-        plots.save_curves(folder.figures / "curves.png", metrics)
-    if not model.generates:
-        return
-    samples = sample_grid(model, columns=10, rows=10)["x"]
-    plots.save_grid(folder.figures / "samples.png", shown(samples, preprocessing))
-    truth = (dataset.x_test[:16] / dataset.scale).astype(np.float32)
-    _, height, width = dataset.shape
-    lines = [truth]
-    for missing in (rect(truth.shape, height * 3 // 7, width * 3 // 7), rand_drop(truth.shape, 0.6, seed=0)):
-        lines += [np.where(missing, np.nan, truth), impute(model, truth, missing)]
-    plots.save_grid(folder.figures / "imputations.png", shown(np.stack(lines), preprocessing))

@@ -1,4 +1,15 @@
-"""Missing values from a trained model: by the paper's iterative inference (§4.2.3), or their posterior mean."""
+"""Missing values from a trained model: the one engine of estimators, commands and tables.
+
+rounds      the paper's iterative inference (§4.2.3), averaged: in each round z ~ q(z|x) is drawn for the filled
+            row, and the missing entries become the decoder's mean. The means of the second half of the rounds are
+            averaged: an estimate of the posterior mean.
+draw        the paper's own procedure: the last round alone counts. It is one sample of what the entries may have
+            been.
+posterior   the posterior mean by a q that is fitted to each row's observed values, see `posterior`. It has the
+            least squared error, and takes the most time.
+
+A row's result is a function of its values and the seed alone. Observed values stay as they are.
+"""
 
 import logging
 from collections.abc import Callable
@@ -6,112 +17,85 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.distributions import constraints
 
 from mmdgm.data.masks import Mask
-from mmdgm.devices import capture
-from mmdgm.errors import InputError, one_line
-from mmdgm.inference.evaluation import BATCH, inference
-from mmdgm.inference.posterior import count_starts, labels_of_starts, posterior_mean, prior_mean
+from mmdgm.errors import InputError
+from mmdgm.inference.per_row import Values, chunk_size, in_chunks, row_noise
+from mmdgm.inference.posterior import NOISES, count_starts, fill_with_posterior_mean
 from mmdgm.models import VAE
 
-METHODS = ("draw", "mean")
-FIRST_ROUNDS, AT_ONCE = 20, 4 * BATCH  # of the posterior mean; rows times starts on a GPU
-Values = NDArray[np.float32]
+METHODS = ("rounds", "draw", "posterior")
+PORTION = 4096  # rows whose noise is made at a time
 logger = logging.getLogger("mmdgm")
 
 
 def impute(
-    model: VAE, x: Values, missing: Mask, *, rounds: int = 100, seed: int = 0, method: str = "draw"
+    model: VAE,
+    x: Values,
+    *,
+    method: str = "rounds",
+    rounds: int = 100,
+    seed: int = 0,
+    start: Values | None = None,
 ) -> Values:
-    """Fill the missing entries of images `(rows, channels, height, width)`.
+    """Rows `(rows, channels, height, width)` with their NaN replaced.
 
-    "draw", the paper's way: they start as noise, uniform in [0, 1] (Gaussian where the pixels' likelihood is); in
-    each round z ~ q(z|x) is drawn for the filled image, and the missing entries become the decoder's mean. The
-    last round's is one sample of what they may have been.
-
-    "mean": their posterior mean, the best guess in squared error; see `posterior`. `rounds` has no part in it.
-
-    What is observed stays as it is; what lies under the mask is never looked at.
+    `rounds` are those of "rounds" and "draw", which start from `start` `(channels, height, width)`; None: noise.
     """
-    if method not in METHODS:
-        raise InputError(f"method={method!r}: give {' or '.join(map(repr, METHODS))}")
-    if not model.generates:
-        raise InputError("this model was trained without its generative part: it cannot impute")
-    x = np.asarray(x, np.float32)
-    if x.ndim != 4 or missing.shape != x.shape or missing.dtype != bool:
-        shape = "(rows, channels, height, width)"
-        raise InputError(f"impute takes images {shape} and a boolean mask like them, not {x.shape}")
-    observed = torch.from_numpy(x[~missing])
-    if not bool((observed.isfinite() & model.likelihood.support.check(observed)).all()):
-        words = "finite values" if model.likelihood.support is constraints.real else "values in [0, 1]"
-        raise InputError(f"impute takes observed {words}; divide them by the data set's scale first")
-    filled = x.copy()
-    if not len(x):
-        return filled
-    if method == "mean":
-        _fill_with_means(model, filled, missing, seed=seed)
+    check(model, x, method)
+    missing = np.isnan(x)
+    filled = np.asarray(x, np.float32).copy()
+    some = np.flatnonzero(missing.reshape(len(x), -1).any(1))
+    z, values = model.encoder.z, int(np.prod(x.shape[1:]))
+    from_noise = start is None and method != "posterior"
+    if method == "posterior":
+        fill, draws, size = fill_with_posterior_mean(model, seed), NOISES, chunk_size(model, x.shape[1:])
+        size = max(1, size // count_starts(model))
     else:
-        _fill_with_draws(model, filled, missing, rounds=rounds, seed=seed)
+        fill = _rounds(model, rounds, mean=method == "rounds")
+        draws, size = rounds, chunk_size(model, x.shape[1:])
+    for first in range(0, len(some), PORTION):
+        rows = some[first : first + PORTION]
+        noise = row_noise(x[rows], draws * z + from_noise * values, seed=seed)
+        begin = 0.0 if start is None else start
+        if from_noise:
+            begin = model.likelihood.noise(torch.from_numpy(noise[:, draws * z :])).numpy().reshape(x[rows].shape)
+        guess = np.where(missing[rows], begin, filled[rows]).astype(np.float32)
+        steps = noise[:, : draws * z].reshape(len(rows), draws, z)
+        filled[rows] = in_chunks(model, fill, guess, missing[rows], steps, size=size)
     if lost := int((~np.isfinite(filled)).sum()):
         logger.warning("mmdgm: %d values could not be imputed: the model's reconstructions have no limit", lost)
     return filled
 
 
-def _fill_with_draws(model: VAE, x: Values, missing: Mask, *, rounds: int, seed: int) -> None:
-    with inference(model, seed=seed) as device:
-        batch = _RoundsOfABatch(model, x.shape[1:], min(len(x), BATCH), device)
-        torch.manual_seed(seed)  # again: a capture has drawn
-        for start in range(0, len(x), BATCH):
-            rows = slice(start, start + BATCH)
-            x[rows] = batch.run(x[rows], missing[rows], rounds)
+def check(model: VAE, x: NDArray[np.floating], method: str) -> None:
+    """Raise InputError if these rows cannot be imputed so."""
+    if method not in METHODS:
+        raise InputError(f"method={method!r}: give {', '.join(map(repr, METHODS))}")
+    if not model.generates:
+        raise InputError("this model was trained without its generative part: it cannot impute")
+    if x.ndim != 4:
+        raise InputError(f"impute takes rows (rows, channels, height, width), not {x.shape}")
+    observed = torch.from_numpy(x[~np.isnan(x)])
+    if not bool((observed.isfinite() & model.likelihood.support.check(observed)).all()):
+        words = "finite values" if model.likelihood.support is constraints.real else "values in [0, 1]"
+        raise InputError(f"impute takes observed {words}; divide them by the data set's scale first")
 
 
-def _fill_with_means(model: VAE, x: Values, missing: Mask, *, seed: int) -> None:
-    holed = np.flatnonzero(missing.any(axis=(1, 2, 3)))
-    starts = count_starts(model)
-    with inference(model, seed=seed) as device:
-        size = max(1, (AT_ONCE if device.type == "cuda" else BATCH) // starts)
-        for start in range(0, len(holed), size):
-            rows = holed[start : start + size]
-            hole = torch.from_numpy(missing[rows]).to(device)
-            labels = labels_of_starts(model, len(rows))
-            observed = torch.where(hole, prior_mean(model), torch.from_numpy(x[rows]).to(device))
-            guesses = observed.expand(starts, *observed.shape).flatten(0, 1)
-            holes = hole.expand(starts, *hole.shape).flatten(0, 1)
-            for _ in range(FIRST_ROUNDS):
-                guesses = torch.where(holes, model.reconstruct(guesses, labels=labels), guesses)
-            guesses = guesses.reshape(starts, *observed.shape)
-            x[rows] = posterior_mean(model, guesses, hole, labels).cpu().numpy()
+def _rounds(model: VAE, rounds: int, *, mean: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Fill rows by rounds of iterative inference with given noise `(rows, rounds, z)`."""
 
+    def run(current: Tensor, hole: Tensor, noise: Tensor) -> Tensor:
+        observed, total, kept = current, torch.zeros_like(current), 0
+        for i in range(rounds):
+            current = torch.where(hole, model.reconstruct(current, noise=noise[:, i]), observed)
+            if i >= rounds // 2 or not mean:
+                total, kept = (total + current, kept + 1) if mean else (current, 1)
+        return torch.where(hole, total / kept, observed) if kept else current
 
-class _RoundsOfABatch:
-    """Rounds of the iterative inference on up to `size` rows; on a GPU a round is captured, then replayed."""
-
-    def __init__(self, model: VAE, shape: tuple[int, ...], size: int, device: torch.device):
-        self.model = model
-        self.current, self.observed = (torch.zeros(size, *shape, device=device) for _ in range(2))
-        self.hole = torch.zeros(size, *shape, dtype=torch.bool, device=device)
-        self.round: Callable[[], None] = self._round
-        if device.type == "cuda":
-            try:
-                self.round = capture(self._round).replay
-            except RuntimeError as error:
-                logger.warning(
-                    "mmdgm: a round of imputation cannot be captured (%s); going on plain", one_line(error)
-                )
-
-    def _round(self) -> None:
-        self.current.copy_(torch.where(self.hole, self.model.reconstruct(self.current), self.observed))
-
-    def run(self, x: Values, missing: Mask, rounds: int) -> Values:
-        n = len(x)
-        self.observed[:n].copy_(torch.from_numpy(x))
-        self.hole[:n].copy_(torch.from_numpy(missing))
-        self.current.copy_(torch.where(self.hole, self.model.likelihood.noise(self.current), self.observed))
-        for _ in range(rounds):
-            self.round()
-        return self.current[:n].cpu().numpy()
+    return run
 
 
 def missing_mse(truth: Values, filled: Values, missing: Mask) -> float:

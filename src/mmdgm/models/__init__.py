@@ -1,22 +1,29 @@
 """The models: networks and an objective, each in one file."""
 
-from mmdgm.models.averaged import AveragedConditionalVAE, AveragedConditionalVAEConfig
-from mmdgm.models.conditional import ConditionalVAE
-from mmdgm.models.m2 import MarginalConditionalVAE, MarginalConditionalVAEConfig
-from mmdgm.models.max_margin_conditional import MaxMarginConditionalVAE, MaxMarginConditionalVAEConfig
-from mmdgm.models.max_margin_vae import MaxMarginVAE, MaxMarginVAEConfig
-from mmdgm.models.vae import VAE, VAEConfig
+from mmdgm.models.conditional import ConditionalSettings, ConditionalVAE
+from mmdgm.models.m2 import MarginalConditionalSettings, MarginalConditionalVAE, MarginalConditionalVAEConfig
+from mmdgm.models.max_margin_conditional import (
+    MaxMarginConditionalSettings,
+    MaxMarginConditionalVAE,
+    MaxMarginConditionalVAEConfig,
+)
+from mmdgm.models.max_margin_vae import MaxMarginVAE, MaxMarginVAEConfig, MaxMarginVAESettings
+from mmdgm.models.vae import VAE, ClassWeights, VAEConfig, VAESettings
 
 __all__ = [
     "VAE",
-    "AveragedConditionalVAE",
-    "AveragedConditionalVAEConfig",
+    "ClassWeights",
+    "ConditionalSettings",
     "ConditionalVAE",
+    "MarginalConditionalSettings",
     "MarginalConditionalVAE",
     "MarginalConditionalVAEConfig",
+    "MaxMarginConditionalSettings",
     "MaxMarginConditionalVAE",
     "MaxMarginConditionalVAEConfig",
     "MaxMarginVAE",
     "MaxMarginVAEConfig",
+    "MaxMarginVAESettings",
     "VAEConfig",
+    "VAESettings",
 ]

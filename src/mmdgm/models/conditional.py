@@ -4,23 +4,47 @@
 
     log p(x, y) ≥ ELBO(x, y) = E_q[log p(x|z, y)] − KL(q(z|x, y) ‖ p(z)) + log p(y),   p(y) = 1/K
 
-Asked about an image, the model takes the label that its classifier predicts.
+Asked about an image, the model takes the label that its classifier predicts. Two components are beyond the paper:
+the classifier may see distorted images in training, and the trained model may answer with the average of its
+weights (`averaging`).
 """
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from mmdgm.models.vae import VAE
-from mmdgm.networks.architectures import conditional_conv_networks, conv_classifier, mlp_networks
+from mmdgm.data.appearance import Appearance
+from mmdgm.data.augmentation import Distortion
+from mmdgm.data.batches import Shape
+from mmdgm.models.averaging import AveragedClassifier
+from mmdgm.models.vae import VAE, VAEConfig, VAESettings
+from mmdgm.networks.architectures import (
+    ClassifierName,
+    conditional_conv_networks,
+    conv_classifier,
+    mlp_networks,
+)
+from mmdgm.networks.base import Classifier, Encoder
 from mmdgm.networks.layers import at_least_float32
-from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
-from mmdgm.networks.stacks import Classifier, Encoder, MLPClassifier, Shape
+from mmdgm.networks.likelihoods import LIKELIHOODS
+from mmdgm.networks.mlp import MLPClassifier
 from mmdgm.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalSettings(VAESettings):
+    """What all conditional models share."""
+
+    dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
+    averaging: float = setting(
+        0.0, "fraction of its weights that the averaged classifier keeps in a step; 0: no average", least=0, most=1
+    )
+    distortion: Distortion = field(default_factory=Distortion)
+    appearance: Appearance = field(default_factory=Appearance)
 
 
 class ConditionalVAE(VAE):
@@ -29,23 +53,32 @@ class ConditionalVAE(VAE):
     `encoder` and `decoder` take one-hot labels.
     """
 
+    settings_class = ConditionalSettings
+
     def __init__(
         self,
         classifier: Classifier,
         encoder: Encoder,
         decoder: nn.Module,
-        *,
-        n_classes: int,
-        samples: int = 1,
-        likelihood: Likelihood | None = None,
+        settings: VAESettings | None = None,
+        **others: Any,
     ):
-        super().__init__(encoder, decoder, samples=samples, likelihood=likelihood)
-        self.classifier, self.n_classes = classifier, n_classes
+        super().__init__(encoder, decoder, settings, **others)
+        self.classifier = classifier
+        self.average = AveragedClassifier(classifier) if self.settings.averaging else None
+
+    def training_scores(self, x: Tensor, progress: Tensor, settings: ConditionalSettings) -> Tensor:
+        """Scores `(rows, K)` of all rows, in one pass: labeled and unlabeled rows share batch statistics."""
+        if self.training:
+            if self.average is not None:
+                self.average.follow(self.classifier, keep=settings.averaging)
+            x = settings.appearance(settings.distortion(x, remaining(progress)))
+        return at_least_float32(self.classifier(x, dropout=self._dropout(settings)))
 
     @property
     def answering(self) -> Classifier:
         """The classifier that scores and features come from."""
-        return self.classifier
+        return self.classifier if self.average is None else self.average.classifier
 
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
@@ -87,25 +120,31 @@ class ConditionalVAE(VAE):
         return self.decode(z, self.one_hot(y, z)).mean
 
 
+def remaining(progress: Tensor) -> Tensor:
+    """The fraction of training that remains, `()`, in float32."""
+    return (1 - progress).float()
+
+
 @dataclass(frozen=True, kw_only=True)
-class ConditionalVAEConfig:
-    """What every conditional model is built of."""
+class ConditionalVAEConfig(ConditionalSettings, VAEConfig):
+    """The networks of every conditional model: those of Conv-MMCVA, or MLPs."""
 
-    network: Literal["mlp", "conv"] = setting("conv", "kind of classifier, encoder and decoder")
-    hidden: tuple[int, ...] = setting((500, 500), "units of the MLPs' hidden layers", least=1)
+    network: Literal["mlp", "conv"] = setting("conv", "kind of networks")
     z: int = setting(100, "size of the latent code", least=1)
-    dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
     narrow: bool = setting(False, "make the classifier's last convolution 1×1 with few channels")
-    likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
-    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
+    classifier: ClassifierName = setting("paper", "the conv classifier: the paper's, or a faster or wider one")
+    standardise: bool = setting(False, "give the conv classifier images of mean 0 and deviation 1")
+    linear: bool = setting(True, "linear functions beside the MLPs' layers, as in factor analysis")
 
-    def networks(self, shape: Shape, *, n_classes: int) -> tuple[Classifier, Encoder, nn.Module]:
-        """Classifier, encoder and decoder."""
+    def networks(self, shape: Shape, n_classes: int) -> tuple[nn.Module, ...]:
+        """Classifier, encoder and decoder, with weights from torch's current random state."""
         maps = LIKELIHOODS[self.likelihood].maps
         if self.network == "mlp":
             networks = mlp_networks(
-                shape, hidden=self.hidden, z=self.z, maps=maps, n_classes=n_classes, linear=True
+                shape, hidden=self.hidden, z=self.z, maps=maps, n_classes=n_classes, linear=self.linear
             )
-            return MLPClassifier(shape, self.hidden, n_classes, dropout=self.dropout), *networks
-        classifier = conv_classifier(shape, n_classes=n_classes, dropout=self.dropout, narrow=self.narrow)
+            return MLPClassifier(shape, self.hidden, n_classes), *networks
+        classifier = conv_classifier(
+            shape, n_classes=n_classes, narrow=self.narrow, kind=self.classifier, standardise=self.standardise
+        )
         return classifier, *conditional_conv_networks(shape, z=self.z, n_classes=n_classes, maps=maps)

@@ -3,7 +3,7 @@
 The multi-class SVM of Crammer and Singer, by the stochastic subgradient steps of Pegasos (Shalev-Shwartz et al.,
 2011):
 
-    min_W  λ/2 ‖W‖² + mean_n hinge(W x_n, y_n)          hinge: `margins.hinge` with margin 1
+    min_W  λ/2 ‖W‖² + mean_n hinge(W x_n, y_n)          hinge: `losses.hinge` with margin 1
 
 The rows x_n are features in their `Axes`, and a constant 1 whose weights are the biases. λ is 1/(C·N) of
 scikit-learn's LinearSVC.

@@ -11,22 +11,31 @@ from torch.nn.functional import one_hot
 from mmdgm.distributed import mean_over_ranks
 
 
-def hinge(scores: Tensor, y: Tensor, *, margin: float) -> Tensor:
+def hinge(scores: Tensor, y: Tensor, *, margin: float, smoothing: float = 0.0) -> Tensor:
     """Crammer–Singer hinge loss of each row, paper §3.2, shape `(rows,)`.
 
     max_k ( margin·1[k≠y] + s_k − s_y ): zero where the true class leads by the margin, else the worst shortfall.
+    With `smoothing` T the maximum is T·logsumexp(·/T), which has a gradient for every class; T → 0 is the maximum.
     """
     true_score = scores.gather(1, y[:, None])
     augmented = (scores + margin).scatter(1, y[:, None], true_score)
+    if smoothing:
+        return smoothing * (augmented / smoothing).logsumexp(dim=1) - true_score.squeeze(1)
     return augmented.max(dim=1).values - true_score.squeeze(1)
 
 
-def hat(scores: Tensor, guess: Tensor | None = None, *, margin: float) -> Tensor:
-    """Hat loss of each unlabeled row, paper §3.3, shape `(rows,)`: the hinge with the putative label.
+def hat(scores: Tensor, putative: Tensor, *, margin: float, smoothing: float = 0.0) -> Tensor:
+    """Hat loss of each unlabeled row, paper §3.3, shape `(rows,)`: the hinge with the putative label ŷ.
 
-    max(0, margin − (largest score − second largest)), where no other guess of the labels is given.
+    Where ŷ = argmax_k s_k it is max(0, margin − (largest score − second largest)).
     """
-    return hinge(scores, scores.argmax(dim=1) if guess is None else guess, margin=margin)
+    return hinge(scores, putative, margin=margin, smoothing=smoothing)
+
+
+def lead(scores: Tensor) -> Tensor:
+    """By how much the largest score of each row leads, shape `(rows,)`."""
+    first_two = scores.topk(2, dim=1).values
+    return first_two[:, 0] - first_two[:, 1]
 
 
 def label_balance(scores: Tensor, y: Tensor, scores_unlabeled: Tensor, *, weight: Tensor | None = None) -> Tensor:

@@ -13,19 +13,24 @@ A step evaluates encoder and decoder n + m·K times.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mmdgm.data.batches import Batch
 from mmdgm.distributed import mean_over_ranks
-from mmdgm.models.conditional import ConditionalVAE, ConditionalVAEConfig
-from mmdgm.networks.layers import at_least_float32
-from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood
-from mmdgm.networks.stacks import Classifier, Encoder, Shape
+from mmdgm.models.conditional import ConditionalSettings, ConditionalVAE, ConditionalVAEConfig
+from mmdgm.models.vae import START
 from mmdgm.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalConditionalSettings(ConditionalSettings):
+    """The weight of the objective's classification term."""
+
+    alpha: float = setting(0.1, "weight α of the cross entropy against the bound", least=0)
 
 
 def marginal_cost(costs: Tensor, scores: Tensor) -> Tensor:
@@ -44,71 +49,67 @@ class MarginalConditionalVAETerms(NamedTuple):
 
 
 class MarginalConditionalVAE(ConditionalVAE):
-    """A class-conditional VAE and a classifier q(y|x); `alpha` weighs the cross entropy."""
+    """A class-conditional VAE and a classifier q(y|x)."""
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        encoder: Encoder,
-        decoder: nn.Module,
-        *,
-        n_classes: int,
-        alpha: float = 0.1,
-        samples: int = 1,
-        likelihood: Likelihood | None = None,
-    ):
-        super().__init__(classifier, encoder, decoder, n_classes=n_classes, samples=samples, likelihood=likelihood)
-        self.alpha = alpha
+    settings_class = MarginalConditionalSettings
 
-    def forward(self, batch: Batch) -> MarginalConditionalVAETerms:
-        n = len(batch.x)
-        scores = at_least_float32(self.classifier(batch.images()))
-        entropy = cross_entropy(scores[:n], batch.y, reduction="none")
-        elbo = -self.negative_elbo(batch.x, batch.y)
-        top_class_share = scores.new_zeros(())
-        if len(batch.x_unlabeled):
-            every_class = torch.arange(self.n_classes, device=scores.device).repeat(len(batch.x_unlabeled))
-            costs = self.negative_elbo(batch.x_unlabeled.repeat_interleave(self.n_classes, dim=0), every_class)
-            elbo = torch.cat([elbo, -marginal_cost(costs.reshape(-1, self.n_classes), scores[n:])])
+    def forward(
+        self, batch: Batch, *, progress: Tensor = START, settings: Any = None
+    ) -> MarginalConditionalVAETerms:
+        s: MarginalConditionalSettings = settings or self.settings
+        n, k = len(batch.y), self.n_classes
+        scores = self.training_scores(batch.seen(), progress, s)
+        parts = {"x": batch.x, "observed": batch.observed, "shown": batch.shown}
+        given = {name: part for name, part in parts.items() if part is not None}
+        entropy = cross_entropy(scores[:n], batch.y, reduction="none") if n else scores.new_zeros(1)
+        elbo, top_class_share = scores.new_zeros(0), scores.new_zeros(())
+        if n:
+            elbo = -self.negative_elbo(y=batch.y, **{name: part[:n] for name, part in given.items()})
+        if m := len(batch.x) - n:
+            every_class = torch.arange(k, device=scores.device).repeat(m)
+            for_classes = {name: part[n:].repeat_interleave(k, dim=0) for name, part in given.items()}
+            costs = self.negative_elbo(y=every_class, **for_classes)
+            elbo = torch.cat([elbo, -marginal_cost(costs.reshape(-1, k), scores[n:])])
             putative = self.one_hot(scores[n:].argmax(dim=1), scores)
             top_class_share = mean_over_ranks(putative.mean(dim=0)).max()
-        loss = -elbo.mean() + self.alpha * entropy.mean()
+        loss = -elbo.mean() + s.alpha * entropy.mean()
         return MarginalConditionalVAETerms(
             loss=loss, elbo=elbo, cross_entropy=entropy, top_class_share=top_class_share
         )
 
-    def negative_elbo(self, x: Tensor, y: Tensor) -> Tensor:
-        """L(x, y) of images and classes `(rows,)`, shape `(rows,)`."""
+    def negative_elbo(
+        self,
+        x: Tensor,
+        y: Tensor,
+        *,
+        observed: Tensor | None = None,
+        shown: Tensor | None = None,
+        noise: Tensor | None = None,
+    ) -> Tensor:
+        """L(x, y) of images and classes `(rows,)`, shape `(rows,)`; of their observed values where given.
+
+        `shown`: what the encoder sees, where that differs.
+        """
         labels = self.one_hot(y, x)
-        return math.log(self.n_classes) - self.bound(x, self.encoder(x, labels), labels).elbo
+        encoding = self.encoder(x if shown is None else shown, labels)
+        bound = self.bound(x, encoding, labels, observed=observed, noise=noise)
+        return math.log(self.n_classes) - bound.elbo
 
     @torch.no_grad()
     def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         """The bound −U(x) on log p(x) of each row, one class after the other."""
-        if observed is not None or noise is not None:
-            raise ValueError("M2 has its own bound: of complete rows, with its own draws")
         y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        costs = [self.negative_elbo(x, y + k) for k in range(self.n_classes)]
+        costs = [self.negative_elbo(x, y + k, observed=observed, noise=noise) for k in range(self.n_classes)]
         return -marginal_cost(torch.stack(costs, dim=1), self.scores(x))
 
-    def trivial_solution(self, metrics: dict[str, float]) -> str | None:
+    def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
         if metrics["top_class_share"] > 0.999:
             return "all unlabeled rows are put into one class"
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalConditionalVAEConfig(ConditionalVAEConfig):
-    """How a MarginalConditionalVAE is built, on the networks of Conv-MMCVA."""
+class MarginalConditionalVAEConfig(MarginalConditionalSettings, ConditionalVAEConfig):
+    """The settings and the networks of a MarginalConditionalVAE."""
 
-    alpha: float = setting(0.1, "weight α of the cross entropy against the bound", least=0)
-
-    def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MarginalConditionalVAE:
-        """A new model, with weights from torch's current random state."""
-        return MarginalConditionalVAE(
-            *self.networks(shape, n_classes=n_classes),
-            n_classes=n_classes,
-            alpha=self.alpha,
-            samples=self.samples,
-            likelihood=LIKELIHOODS[self.likelihood],
-        )
+    model_class = MarginalConditionalVAE

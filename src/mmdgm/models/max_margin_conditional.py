@@ -3,37 +3,60 @@
 A class-conditional VAE and a separate max-margin classifier s(x), learned on few labeled and many unlabeled rows.
 With ŷ = argmax_k s_k(x) for unlabeled rows, and means over the rows that each term is about:
 
-    min  g · mean_{l,u}[ −ELBO(x, y or ŷ) ]
-         + α · ( h · mean_l[hinge] + α_U · mean_u[hat] + α_B · balance + d · ‖W‖² )
+    min  g · mean_{l,u}[ −ELBO(x, y or ŷ) ] + α · ( mean_l[hinge] + α_U · mean_u[hat] + α_B · balance + d · ‖W‖² )
 
     ELBO(x, y) see `conditional`
     W          weights of the classifier's last layer
-    g, h       1, or 0 to leave the term out
+    g          1, or 0 to leave the bound out
 
 The point estimate ŷ makes a step cost the same for any number of classes. It is a constant for the gradient, but
 for the straight-through term: the gradient of the generative loss with respect to the one-hot labels flows,
-weighted, into softmax(s). The weight stays, or fades linearly to 0 in training: early on the gradient turns whole
-groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise. The hat loss
-may come in later, when the labels have taught what they can: it makes the classifier sure of what it guesses then.
-Or unlabeled rows come with a first guess (see `neighbours`), which stands for ŷ in a first part of training, or in
-all of it.
+weighted, into softmax(s). The weight is constant, or falls linearly to 0 in training: early on the gradient turns
+whole groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise. The
+hat loss can be delayed, because it locks in the classifier's current predictions. Propagated labels (see
+`propagation`), where unlabeled rows have them, replace ŷ in the first part of training, or in all of it. Where the
+classifier is averaged, ŷ in the bound is the averaged classifier's.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from mmdgm.data.augmentation import distort
 from mmdgm.data.batches import Batch
 from mmdgm.distributed import mean_over_ranks
 from mmdgm.models import losses
-from mmdgm.models.conditional import ConditionalVAE, ConditionalVAEConfig
+from mmdgm.models.conditional import ConditionalSettings, ConditionalVAE, ConditionalVAEConfig, remaining
+from mmdgm.models.vae import START
 from mmdgm.networks.layers import at_least_float32
-from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood
-from mmdgm.networks.stacks import Classifier, Encoder, Shape
 from mmdgm.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxMarginConditionalSettings(ConditionalSettings):
+    """The weights of the objective; a weight of 0 leaves its term out."""
+
+    alpha: float = setting(0.1, "weight α of all margin terms against the bound", least=0)
+    margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
+    hat_weight: float = setting(0.3, "weight α_U of the hat loss on unlabeled rows", least=0)
+    hat_starts: float = setting(0.0, "fraction of training before the hat loss begins", least=0, most=1)
+    trust_propagated: float = setting(
+        0.0, "first fraction of training in which propagated labels stand for unlabeled rows' own", least=0, most=1
+    )
+    smoothing: float = setting(0.0, "smoothing T of hinge and hat loss; 0: the maximum", least=0)
+    weak_shift: float = setting(
+        0.0, "weak to strong: pixels by which the averaged classifier sees images shifted when it guesses", least=0
+    )
+    accept: float = setting(0.0, "weak to strong: lead of a guess from which on the hat loss takes it", least=0)
+    bound_share: float = setting(1.0, "fraction of a batch's rows that the bound is computed on", above=0, most=1)
+    balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
+    generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
+    straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
+    straight_through_fades: bool = setting(False, "whether that weight falls to 0, linearly, in training")
+    last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
 
 
 class MaxMarginConditionalVAETerms(NamedTuple):
@@ -52,158 +75,108 @@ class MaxMarginConditionalVAETerms(NamedTuple):
 
 
 class MaxMarginConditionalVAE(ConditionalVAE):
-    """A class-conditional VAE and a max-margin classifier; a weight of 0 leaves its term out of the objective."""
+    """A class-conditional VAE and a max-margin classifier."""
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        encoder: Encoder,
-        decoder: nn.Module,
-        *,
-        n_classes: int,
-        alpha: float = 0.1,
-        hinge_weight: float = 1.0,
-        hat_weight: float = 0.3,
-        hat_starts: float = 0.0,
-        first_guesses: float = 0.0,
-        balance_weight: float = 1e-3,
-        generative_weight: float = 1.0,
-        straight_through: float = 0.0,
-        straight_through_fades: bool = False,
-        last_layer_decay: float = 1e-4,
-        margin: float = 1.0,
-        samples: int = 1,
-        likelihood: Likelihood | None = None,
-    ):
-        super().__init__(classifier, encoder, decoder, n_classes=n_classes, samples=samples, likelihood=likelihood)
-        self.alpha, self.margin = alpha, margin
-        self.hinge_weight, self.hat_weight, self.balance_weight = hinge_weight, hat_weight, balance_weight
-        self.hat_starts, self.first_guesses = hat_starts, first_guesses
-        self.generative_weight = generative_weight
-        self.straight_through, self.straight_through_fades = straight_through, straight_through_fades
-        self.last_layer_decay = last_layer_decay
-        self.class_weight: Tensor | None = None  # (K,): factors of the hinge loss
-        self.balance_ratio: Tensor | None = None  # (K,): a class's share of all rows over its share of labels
+    settings_class = MaxMarginConditionalSettings
 
     @property
     def generates(self) -> bool:
-        return bool(self.generative_weight)
+        return bool(self.settings.generative_weight)
 
-    def forward(self, batch: Batch) -> MaxMarginConditionalVAETerms:
+    def forward(
+        self, batch: Batch, *, progress: Tensor = START, settings: Any = None
+    ) -> MaxMarginConditionalVAETerms:
+        s: MaxMarginConditionalSettings = settings or self.settings
         x, n = batch.seen(), len(batch.y)
-        scores = self._training_scores(x)
-        guess = self._trusted(batch.first_guess, scores[n:].argmax(dim=1))
-        margin_loss, terms = self._margin_terms(scores, batch.y, guess)
-        generative_loss, elbo, kl = self._generative_terms(batch, x, scores, guess)
-        loss = self.alpha * margin_loss + generative_loss
+        scores = self.training_scores(x, progress, s)
+        guess, accepted = self._guess(x[n:], scores[n:], s)
+        putative = self._trusted(batch.guess, guess, progress, s)
+        loss, terms = self._margin_terms(scores, batch.y, putative, accepted, progress, s)
+        loss = s.alpha * loss
+        elbo = kl = scores.new_zeros(1)
+        if s.generative_weight:
+            if self.average is not None and len(putative):
+                putative = self._trusted(batch.guess, self.scores(x[n:]).argmax(dim=1), progress, s)
+            some = slice(None, None, round(1 / s.bound_share))
+            labels = self._labels(torch.cat([batch.y, putative])[some], scores[some], progress, s)
+            observed = None if batch.observed is None else batch.observed[some]
+            bound = self.bound(batch.x[some], self.encoder(x[some], labels), labels, observed=observed)
+            elbo, kl = bound.elbo - math.log(self.n_classes), bound.kl
+            loss = loss - s.generative_weight * elbo.mean()
         return MaxMarginConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms)
 
-    def _training_scores(self, x: Tensor) -> Tensor:
-        """Scores `(rows, K)` of all rows, in one pass: labeled and unlabeled rows share batch statistics."""
-        return at_least_float32(self.classifier(x))
+    def _guess(self, x: Tensor, scores: Tensor, s: MaxMarginConditionalSettings) -> tuple[Tensor, Tensor | None]:
+        """The putative labels of unlabeled rows x, and which of them the hat loss takes (None: all).
 
-    def _trusted(self, first_guess: Tensor | None, guess: Tensor) -> Tensor:
-        """The putative labels ŷ of unlabeled rows; while it is trusted, the first guess, where there is one."""
-        if first_guess is None or not self.first_guesses:
-            return guess
-        trusted = (first_guess >= 0) & (1 - self.left < self.first_guesses)
-        return torch.where(trusted, first_guess, guess)
+        Weak to strong: the averaged classifier guesses on images that are shifted by ± `weak_shift` pixels, by the
+        statistics of this batch, and where it leads by `accept`, the guess is asked of the distorted image.
+        """
+        if not s.accept or self.average is None or not len(x):
+            return scores.argmax(dim=1), None
+        weak = distort(x, turn=0.0, shift=s.weak_shift, zoom=0.0, shear=0.0, edges=s.distortion.edges)
+        weak_scores = at_least_float32(self.average.scores_by_batch_statistics(weak))
+        return weak_scores.argmax(dim=1), losses.lead(weak_scores) >= s.accept
 
-    def _margin_terms(self, scores: Tensor, y: Tensor, guess: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def _trusted(
+        self, guess: Tensor | None, putative: Tensor, progress: Tensor, s: MaxMarginConditionalSettings
+    ) -> Tensor:
+        """The putative labels ŷ of unlabeled rows; while they are trusted, propagated ones where there are any."""
+        if guess is None or not s.trust_propagated:
+            return putative
+        return torch.where((guess >= 0) & (progress < s.trust_propagated), guess, putative)
+
+    def _margin_terms(
+        self,
+        scores: Tensor,
+        y: Tensor,
+        putative: Tensor,
+        accepted: Tensor | None,
+        progress: Tensor,
+        s: MaxMarginConditionalSettings,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted sum of the margin terms, and each of them by its name; the labeled rows come first."""
         n = len(y)
         scores_unlabeled = scores[n:]
-        hinge = losses.hinge(scores[:n], y, margin=self.margin)
-        if self.class_weight is not None:
-            hinge = hinge * self.class_weight[y]
         zero = scores.new_zeros(())
-        hat, balance, top_class_share = zero[None], zero, zero
+        hinge, hat, balance, top_class_share = zero[None], zero[None], zero, zero
+        if n:
+            hinge = losses.hinge(scores[:n], y, margin=s.margin, smoothing=s.smoothing)
+            hinge = hinge if self.class_weight is None else hinge * self.class_weight[y]
         if len(scores_unlabeled):
-            hat = losses.hat(scores_unlabeled, guess, margin=self.margin)
-            balance = losses.label_balance(scores[:n], y, scores_unlabeled, weight=self.balance_ratio)
+            hat = losses.hat(scores_unlabeled, putative, margin=s.margin, smoothing=s.smoothing)
+            hat = hat if accepted is None else hat * accepted
             answers = self.one_hot(scores_unlabeled.argmax(dim=1), scores)
             top_class_share = mean_over_ranks(answers.mean(dim=0)).max()
+        if n and len(scores_unlabeled):
+            balance = losses.label_balance(scores[:n], y, scores_unlabeled, weight=self.balance_ratio)
 
-        loss = self.last_layer_decay * self.classifier.last.weight.square().sum()
-        if self.hinge_weight:
-            loss = loss + self.hinge_weight * hinge.mean()
-        if self.hat_weight:
-            started = 1 - self.left >= self.hat_starts if self.hat_starts else 1
-            loss = loss + self.hat_weight * started * hat.mean()
-        if self.balance_weight:
-            loss = loss + self.balance_weight * balance
+        loss = s.last_layer_decay * self.classifier.last.weight.square().sum() + hinge.mean()
+        if s.hat_weight:
+            started = progress >= s.hat_starts if s.hat_starts else 1
+            loss = loss + s.hat_weight * started * hat.mean()
+        if s.balance_weight:
+            loss = loss + s.balance_weight * balance
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
 
-    def _generative_terms(
-        self, batch: Batch, x: Tensor, scores: Tensor, guess: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The weighted −mean ELBO; ELBO and KL of each row, given y or ŷ. Zeros where the bound is left out.
-
-        `x` is what the encoder sees, `scores` are those that the straight-through gradient reaches.
-        """
-        if not self.generative_weight:
-            zero = scores.new_zeros(())
-            return zero, zero[None], zero[None]
-        labels = self._labels(torch.cat([batch.y, guess]), scores)
-        bound = self.bound(batch.images(), self.encoder(x, labels), labels, observed=batch.observed)
-        elbo = bound.elbo - math.log(self.n_classes)
-        return -self.generative_weight * elbo.mean(), elbo, bound.kl
-
-    def _labels(self, y: Tensor, scores: Tensor) -> Tensor:
+    def _labels(self, y: Tensor, scores: Tensor, progress: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
         """One-hot labels `(rows, K)`; their gradient reaches softmax(scores) with the straight-through weight."""
         labels = self.one_hot(y, scores)
-        if self.straight_through:
-            weight = self.straight_through * self.left if self.straight_through_fades else self.straight_through
+        if s.straight_through:
+            weight = s.straight_through * remaining(progress) if s.straight_through_fades else s.straight_through
             probabilities = scores.softmax(dim=1)
             labels = labels + weight * (probabilities - probabilities.detach())
         return labels
 
-    def trivial_solution(self, metrics: dict[str, float]) -> str | None:
-        if self.alpha and self.hinge_weight and abs(metrics["hinge"] - self.margin) < 0.005 * self.margin:
-            return f"the classifier scores all classes alike (hinge stays at the margin, {self.margin:g})"
+    def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
+        if settings.alpha and abs(metrics["hinge"] - settings.margin) < 0.005 * settings.margin:
+            return f"the classifier scores all classes alike (hinge stays at the margin, {settings.margin:g})"
         if metrics["top_class_share"] > 0.999:
             return "all unlabeled rows are put into one class"
-        return super().trivial_solution(metrics) if self.generative_weight else None
+        return super().trivial_solution(metrics, settings) if settings.generative_weight else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxMarginConditionalVAEConfig(ConditionalVAEConfig):
-    """How a MaxMarginConditionalVAE is built."""
+class MaxMarginConditionalVAEConfig(MaxMarginConditionalSettings, ConditionalVAEConfig):
+    """The settings and the networks of a MaxMarginConditionalVAE."""
 
-    alpha: float = setting(0.1, "weight α of all margin terms against the bound", least=0)
-    margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
-    hinge_weight: float = setting(1.0, "weight of the hinge loss on labeled rows", least=0)
-    hat_weight: float = setting(0.3, "weight α_U of the hat loss on unlabeled rows", least=0)
-    hat_starts: float = setting(0.0, "share of training that passes before the hat loss comes in", least=0, most=1)
-    first_guesses: float = setting(
-        0.0,
-        "share of training, its first part, that takes unlabeled rows' labels from neighbours; 1: all of it",
-        least=0,
-        most=1,
-    )
-    balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
-    generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
-    straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
-    straight_through_fades: bool = setting(False, "whether that weight falls to 0, linearly, in training")
-    last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
-
-    model_class: ClassVar[type[MaxMarginConditionalVAE]] = MaxMarginConditionalVAE
-
-    def arguments(self) -> dict[str, Any]:
-        """What the objective is made with, as the model's keyword arguments."""
-        weights = (
-            "hinge_weight",
-            "hat_weight",
-            "hat_starts",
-            "first_guesses",
-            "balance_weight",
-            "generative_weight",
-        )
-        straight_through = ("straight_through", "straight_through_fades")
-        names = ("alpha", *weights, *straight_through, "last_layer_decay", "margin", "samples")
-        return {name: getattr(self, name) for name in names} | {"likelihood": LIKELIHOODS[self.likelihood]}
-
-    def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginConditionalVAE:
-        """A new model, with weights from torch's current random state."""
-        networks = self.networks(shape, n_classes=n_classes)
-        return self.model_class(*networks, n_classes=n_classes, **self.arguments())
+    model_class = MaxMarginConditionalVAE

@@ -7,25 +7,37 @@ A VAE and a linear max-margin classifier λ on features f(x) of its recognition 
     C   weight of the margin        N   labeled training rows
     σ²  variance of the prior of λ  g   1, or 0 for the recognition network alone: a plain classifier
 
-With C = 0 this is a VAE, and λ is learned afterwards, on its features (`pegasos`): the paper's VA+Pegasos.
+With C = 0 this is a VAE, and λ is learned afterwards, on its features (`linear_svm`): the paper's VA+Pegasos.
 Unlabeled rows, if any, enter the bound alone: the paper's naive semi-supervised model.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from mmdgm.data.batches import Batch
 from mmdgm.models import losses
-from mmdgm.models.vae import VAE, VAEConfig
+from mmdgm.models.vae import START, VAE, VAEConfig, VAESettings
+from mmdgm.networks.base import Encoder, Encoding, linear_classifier
 from mmdgm.networks.layers import at_least_float32
-from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood
-from mmdgm.networks.stacks import Encoder, Encoding, Shape, linear_classifier
 from mmdgm.settings import setting
 
 Features = Literal["hidden", "last", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxMarginVAESettings(VAESettings):
+    """The weights of the objective, and what the classifier sees."""
+
+    features: Features = setting(
+        "last", "what the classifier sees: all hidden layers (a conv encoder has one), the last of them, or E[z]"
+    )
+    C: float = setting(1000.0, "weight of the hinge loss against the bound; 0: a VAE, then Pegasos", least=0)
+    margin: float = setting(1.0, "margin that the true class must lead by", above=0)
+    prior_variance: float = setting(1.0, "variance σ² of the classifier's Gaussian prior", above=0)
+    generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
 
 
 class MaxMarginVAETerms(NamedTuple):
@@ -44,48 +56,33 @@ class MaxMarginVAE(VAE):
     `features`: "hidden", all hidden layers concatenated; "last", the last deterministic layer; "mean", E[z].
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        decoder: nn.Module,
-        *,
-        n_classes: int,
-        n_rows: int,
-        features: Features,
-        C: float,
-        margin: float,
-        prior_variance: float = 1.0,
-        generative_weight: float = 1.0,
-        samples: int = 1,
-        likelihood: Likelihood | None = None,
-    ):
-        super().__init__(encoder, decoder, samples=samples, likelihood=likelihood)
+    settings_class = MaxMarginVAESettings
+
+    def __init__(self, encoder: Encoder, decoder: nn.Module, settings: VAESettings | None = None, **others: Any):
+        super().__init__(encoder, decoder, settings, **others)
         width = {"hidden": sum(encoder.hidden_widths), "last": encoder.hidden_widths[-1], "mean": encoder.z}
-        self.classifier = linear_classifier(width[features], n_classes)
-        self.n_rows, self.features = n_rows, features
-        self.C, self.margin, self.prior_variance = C, margin, prior_variance
-        self.generative_weight = generative_weight
-        self.class_weight: Tensor | None = None  # (K,): factors of the hinge loss
+        self.classifier = linear_classifier(width[self.settings.features], self.n_classes)
 
     @property
     def generates(self) -> bool:
-        return bool(self.generative_weight)
+        return bool(self.settings.generative_weight)
 
-    def forward(self, batch: Batch) -> MaxMarginVAETerms:
-        encoding = self.encoder(batch.seen())
-        scores = self._scores(encoding)[: len(batch.x)]
-        hinge = losses.hinge(scores, batch.y, margin=self.margin)
-        if self.class_weight is not None:
-            hinge = hinge * self.class_weight[batch.y]
-        penalty = self.classifier.weight.square().sum() / (2 * self.prior_variance * self.n_rows)
+    def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> MaxMarginVAETerms:
+        s: MaxMarginVAESettings = settings or self.settings
+        encoding = self.encoder(batch.seen(), dropout=self._dropout(s))
+        scores = self._scores(encoding)
         loss = zero = scores.new_zeros(())
-        elbo = kl = zero[None]
-        if self.generative_weight:
-            bound = self.bound(batch.images(), encoding, observed=batch.observed)
+        elbo = kl = hinge = zero[None]
+        if len(batch.y):
+            hinge = losses.hinge(scores[: len(batch.y)], batch.y, margin=s.margin)
+            hinge = hinge if self.class_weight is None else hinge * self.class_weight[batch.y]
+        penalty = self.classifier.weight.square().sum() / (2 * s.prior_variance * self.n_rows)
+        if s.generative_weight:
+            bound = self.bound(batch.x, encoding, observed=batch.observed)
             elbo, kl = bound.elbo, bound.kl
-            loss = loss - self.generative_weight * elbo.mean()
-        if self.C:
-            loss = loss + self.C * hinge.mean() + penalty
+            loss = loss - s.generative_weight * elbo.mean()
+        if s.C:
+            loss = loss + s.C * hinge.mean() + penalty
         return MaxMarginVAETerms(loss=loss, elbo=elbo, kl=kl, hinge=hinge, penalty=penalty)
 
     @torch.no_grad()
@@ -102,38 +99,18 @@ class MaxMarginVAE(VAE):
         return at_least_float32(self.classifier(self._features(encoding)))
 
     def _features(self, encoding: Encoding) -> Tensor:
-        if self.features == "mean":
+        if self.settings.features == "mean":
             return encoding.mean
-        return encoding.hidden[-1] if self.features == "last" else torch.cat(encoding.hidden, dim=1)
+        return encoding.hidden[-1] if self.settings.features == "last" else torch.cat(encoding.hidden, dim=1)
 
-    def trivial_solution(self, metrics: dict[str, float]) -> str | None:
-        if self.C and abs(metrics["hinge"] - self.margin) < 0.005 * self.margin:
-            return f"the classifier scores all classes alike (hinge stays at the margin, {self.margin:g})"
-        return super().trivial_solution(metrics) if self.generative_weight else None
+    def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
+        if settings.C and abs(metrics["hinge"] - settings.margin) < 0.005 * settings.margin:
+            return f"the classifier scores all classes alike (hinge stays at the margin, {settings.margin:g})"
+        return super().trivial_solution(metrics, settings) if settings.generative_weight else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxMarginVAEConfig(VAEConfig):
-    """How a MaxMarginVAE is built."""
+class MaxMarginVAEConfig(MaxMarginVAESettings, VAEConfig):
+    """The settings and the networks of a MaxMarginVAE."""
 
-    features: Features = setting(
-        "last", "what the classifier sees: all hidden layers (a conv encoder has one), the last of them, or E[z]"
-    )
-    C: float = setting(1000.0, "weight of the hinge loss against the bound; 0: a VAE, then Pegasos", least=0)
-    margin: float = setting(1.0, "margin that the true class must lead by", above=0)
-    prior_variance: float = setting(1.0, "variance σ² of the classifier's Gaussian prior", above=0)
-    generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
-
-    def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> MaxMarginVAE:
-        return MaxMarginVAE(
-            *self.networks(shape),
-            n_classes=n_classes,
-            n_rows=n_rows,
-            features=self.features,
-            C=self.C,
-            margin=self.margin,
-            prior_variance=self.prior_variance,
-            generative_weight=self.generative_weight,
-            samples=self.samples,
-            likelihood=LIKELIHOODS[self.likelihood],
-        )
+    model_class = MaxMarginVAE

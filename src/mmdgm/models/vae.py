@@ -13,18 +13,35 @@ given y.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Normal
 
-from mmdgm.data.batches import Batch
+from mmdgm.data.batches import Batch, Shape
 from mmdgm.networks.architectures import conv_networks, mlp_networks
+from mmdgm.networks.base import Encoder, Encoding
 from mmdgm.networks.layers import at_least_float32
 from mmdgm.networks.likelihoods import LIKELIHOODS, BernoulliPixels, Likelihood, LikelihoodName
-from mmdgm.networks.stacks import Encoder, Encoding, Shape
 from mmdgm.settings import setting
+
+START = torch.zeros((), dtype=torch.float64)  # progress when training begins; it ends at 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class VAESettings:
+    """What the objective depends on beside networks and rows."""
+
+    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
+    dropout: float = setting(0.5, "dropout rate in the conv encoder", least=0, most=0.95)
+
+
+class ClassWeights(NamedTuple):
+    """Factors of the objective's terms by class, `(K,)` each; None: 1 for all classes."""
+
+    hinge: Tensor | None = None
+    balance: Tensor | None = None  # a class's share of all rows over its share of labels
 
 
 class Bound(NamedTuple):
@@ -67,25 +84,48 @@ class VAETerms(NamedTuple):
 
 
 class VAE(nn.Module):
-    """An encoder, a decoder and the bound that ties them; `samples` is the paper's L.
+    """An encoder, a decoder and the bound that ties them.
 
     `decoder(z, labels)` maps codes `(rows, z)`, and one-hot labels or None, to what `decode` makes p(x|z) of.
+    `settings` are kept as they are; a stage of training passes others to `forward`. Objectives with labels have
+    `n_classes` classes, `n_rows` labeled rows and `weights` of the classes.
     """
 
-    left: Tensor  # (): the share of training that lies ahead, which the trainer counts down from 1
+    settings_class: ClassVar[type[VAESettings]] = VAESettings
+    class_weight: Tensor | None  # (K,): factors of the hinge loss
+    balance_ratio: Tensor | None  # (K,): a class's share of all rows over its share of labels
 
     def __init__(
-        self, encoder: Encoder, decoder: nn.Module, *, samples: int = 1, likelihood: Likelihood | None = None
+        self,
+        encoder: Encoder,
+        decoder: nn.Module,
+        settings: VAESettings | None = None,
+        *,
+        n_classes: int = 0,
+        n_rows: int = 1,
+        weights: ClassWeights = ClassWeights(),
+        likelihood: Likelihood | None = None,
     ):
         super().__init__()
-        self.encoder, self.decoder, self.samples = encoder, decoder, samples
+        self.encoder, self.decoder = encoder, decoder
+        self.settings: Any = settings or self.settings_class()
+        self.n_classes, self.n_rows = n_classes, n_rows
         self.likelihood = likelihood or BernoulliPixels()
-        self.register_buffer("left", torch.ones(()), persistent=False)
+        self.register_buffer("class_weight", weights.hinge, persistent=False)
+        self.register_buffer("balance_ratio", weights.balance, persistent=False)
 
-    def forward(self, batch: Batch) -> Terms:
-        """The objective −mean ELBO over all rows, labeled or not."""
-        bound = self.bound(batch.images(), self.encoder(batch.seen()), observed=batch.observed)
+    def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> Terms:
+        """The objective −mean ELBO over all rows, labeled or not.
+
+        `progress` `()`, float64: the fraction of training that is done. `settings`: instead of the model's own.
+        """
+        s: VAESettings = settings or self.settings
+        encoding = self.encoder(batch.seen(), dropout=self._dropout(s))
+        bound = self.bound(batch.x, encoding, observed=batch.observed)
         return VAETerms(loss=-bound.elbo.mean(), elbo=bound.elbo, kl=bound.kl)
+
+    def _dropout(self, settings: VAESettings) -> float:
+        return settings.dropout if self.training else 0.0
 
     def bound(
         self,
@@ -100,19 +140,18 @@ class VAE(nn.Module):
 
         `noise` `(L, rows, z)`: what the draws are made of.
         """
-        qz = encoding.qz
-        z = qz.rsample((self.samples,)) if noise is None else qz.loc + qz.scale * noise
-        repeated = None if labels is None else self._for_each_draw(labels)
-        px = self.decode(z.flatten(0, 1), repeated)
-        pixels: Tensor = px.log_prob(self._for_each_draw(x))
-        if observed is not None:
-            pixels = pixels * self._for_each_draw(observed)
-        log_likelihood = pixels.flatten(1).sum(1).reshape(self.samples, -1).mean(0)
-        return Bound(log_likelihood, encoding.kl)
+        qz, samples = encoding.qz, self.settings.samples
+        z = qz.rsample((samples,)) if noise is None else qz.loc + qz.scale * noise
 
-    def _for_each_draw(self, rows: Tensor) -> Tensor:
-        """Rows as often as there are draws of z; a single time without a copy."""
-        return rows.expand(self.samples, *rows.shape).flatten(0, 1)
+        def for_each_draw(rows: Tensor) -> Tensor:  # a single draw takes no copy
+            return rows.expand(samples, *rows.shape).flatten(0, 1)
+
+        px = self.decode(z.flatten(0, 1), None if labels is None else for_each_draw(labels))
+        pixels: Tensor = px.log_prob(for_each_draw(x))
+        if observed is not None:
+            pixels = pixels * for_each_draw(observed)
+        log_likelihood = pixels.flatten(1).sum(1).reshape(samples, -1).mean(0)
+        return Bound(log_likelihood, encoding.kl)
 
     def prior(self, qz: Normal) -> Normal:
         """p(z) = N(0, I), of the shape of q."""
@@ -178,31 +217,37 @@ class VAE(nn.Module):
         """The decoder's mean for given codes `(rows, z)`."""
         return self.decode(z).mean
 
-    def trivial_solution(self, metrics: dict[str, float]) -> str | None:
-        """In words, the useless solution that these training means show, if any."""
+    def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
+        """In words, the useless solution that these training means show, if any, in a stage of these settings."""
         if metrics.get("kl", math.inf) < 0.01:
             return "the latent code carries nothing (KL is 0)"
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class VAEConfig:
-    """How a VAE is built."""
+class VAEConfig(VAESettings):
+    """The settings and the networks of a VAE."""
 
-    network: Literal["mlp", "conv"] = setting("mlp", "kind of encoder and decoder")
-    hidden: tuple[int, ...] = setting((500, 500), "units of the MLP's hidden layers", least=1)
+    network: Literal["mlp", "conv"] = setting("mlp", "kind of networks")
+    hidden: tuple[int, ...] = setting((500, 500), "units of the MLPs' hidden layers", least=1)
     z: int = setting(50, "size of the latent code", least=1)
-    dropout: float = setting(0.5, "dropout rate in the conv encoder", least=0, most=0.95)
     likelihood: LikelihoodName = setting("bernoulli", "p(x|z): of pixels in [0, 1], or of any numbers")
-    samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
     linear: bool = setting(False, "linear functions beside the MLPs' layers, as in factor analysis")
 
-    def networks(self, shape: Shape) -> tuple[Encoder, nn.Module]:
+    model_class: ClassVar[type[VAE]] = VAE
+
+    def networks(self, shape: Shape, n_classes: int) -> tuple[nn.Module, ...]:
+        """Encoder and decoder, with weights from torch's current random state."""
         maps = LIKELIHOODS[self.likelihood].maps
         if self.network == "mlp":
             return mlp_networks(shape, hidden=self.hidden, z=self.z, maps=maps, linear=self.linear)
-        return conv_networks(shape, z=self.z, dropout=self.dropout, maps=maps)
+        return conv_networks(shape, z=self.z, maps=maps)
 
-    def build(self, shape: Shape, *, n_classes: int, n_rows: int) -> VAE:
-        """A new model, with weights from torch's current random state."""
-        return VAE(*self.networks(shape), samples=self.samples, likelihood=LIKELIHOODS[self.likelihood])
+    def build(self, shape: Shape, *, n_classes: int, likelihood: Likelihood | None = None, **rows: Any) -> Any:
+        """A new model for rows of this shape; `rows` are `n_rows` and `weights` of the model.
+
+        `likelihood`: instead of the one that the settings name.
+        """
+        model: Any = self.model_class
+        likelihood = likelihood or LIKELIHOODS[self.likelihood]
+        return model(*self.networks(shape, n_classes), self, n_classes=n_classes, likelihood=likelihood, **rows)

@@ -27,8 +27,8 @@ class Likelihood(ABC):
         """p(x|z) from the decoder's output `(rows, maps · channels, height, width)`."""
 
     @abstractmethod
-    def noise(self, like: Tensor) -> Tensor:
-        """What missing values start from."""
+    def noise(self, normal: Tensor) -> Tensor:
+        """What missing values start from, made of standard normal numbers."""
 
 
 class BernoulliPixels(Likelihood):
@@ -40,8 +40,9 @@ class BernoulliPixels(Likelihood):
     def distribution(self, parameters: Tensor) -> Bernoulli:
         return Bernoulli(logits=parameters, validate_args=False)
 
-    def noise(self, like: Tensor) -> Tensor:
-        return torch.rand_like(like)
+    def noise(self, normal: Tensor) -> Tensor:
+        uniform: Tensor = torch.special.ndtr(normal)
+        return uniform
 
 
 class GaussianPixels(Likelihood):
@@ -59,15 +60,15 @@ class GaussianPixels(Likelihood):
         log_variance = self.least_log_variance + softplus(free - self.least_log_variance)
         return Normal(mean, (0.5 * log_variance).exp(), validate_args=False)
 
-    def noise(self, like: Tensor) -> Tensor:
-        return torch.randn_like(like)
+    def noise(self, normal: Tensor) -> Tensor:
+        return normal
 
 
 class MixedColumns(Likelihood, nn.Module):
     """p(x|z) of a table's columns: N(x; μ, σ²), one learned variance per column; a Bernoulli where `binary`.
 
     Rows are `(columns, 1, 1)`. Means stay between `low` and `high`, `(columns,)`, the range of what was observed.
-    The decoder's output and the learned variance are in units of `spread`, each column's standard deviation.
+    The decoder's output and the learned variance are in units of `deviation`, each column's standard deviation.
     """
 
     maps = 1
@@ -75,22 +76,22 @@ class MixedColumns(Likelihood, nn.Module):
     least_log_variance = -3.0
 
     def __init__(
-        self, binary: Sequence[bool], low: Sequence[float], high: Sequence[float], spread: Sequence[float]
+        self, binary: Sequence[bool], low: Sequence[float], high: Sequence[float], deviation: Sequence[float]
     ):
         nn.Module.__init__(self)
         self.register_buffer("binary", torch.tensor(binary)[:, None, None])
         self.register_buffer("low", torch.tensor(low)[:, None, None])
         self.register_buffer("high", torch.tensor(high)[:, None, None])
-        self.register_buffer("spread", torch.tensor(spread)[:, None, None])
+        self.register_buffer("deviation", torch.tensor(deviation)[:, None, None])
         self.log_variance = nn.Parameter(torch.zeros(len(binary), 1, 1))
 
     def distribution(self, parameters: Tensor) -> "MixedDistribution":
         log_variance = self.least_log_variance + softplus(self.log_variance - self.least_log_variance)
-        spread = cast(Tensor, self.spread)
-        return MixedDistribution(parameters * spread, (0.5 * log_variance).exp() * spread, self)
+        deviation = cast(Tensor, self.deviation)
+        return MixedDistribution(parameters * deviation, (0.5 * log_variance).exp() * deviation, self)
 
-    def noise(self, like: Tensor) -> Tensor:
-        return torch.zeros_like(like)
+    def noise(self, normal: Tensor) -> Tensor:
+        return torch.zeros_like(normal)
 
 
 class MixedDistribution(Distribution):

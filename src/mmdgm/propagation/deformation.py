@@ -1,7 +1,7 @@
-"""How far images are apart when one may be bent a little to fit the other.
+"""The deformation distance: how far apart two images are when one may be deformed a little to fit the other.
 
 Two writers' fours differ by where their strokes lie more than by what strokes they have. So each place of an image
-a may look for its like in image b, up to so many pixels away, by the gradients in a window around it (the image
+a may look for its match in image b, up to `reach` pixels away, by the gradients in a window around it (the image
 distortion model of Keysers et al. 2007, Deformation models for image recognition):
 
     d(a, b) = Σ_i  min_{|δ|∞ ≤ reach}  Σ_{|ε|∞ ≤ radius} |∇a(i + ε) − ∇b(i + δ + ε)|²
@@ -23,7 +23,7 @@ def gradients(x: Tensor) -> Tensor:
     return conv2d(x.sum(dim=1, keepdim=True), torch.stack([across, across.T])[:, None], padding=1)
 
 
-def bent_distance(a: Tensor, b: Tensor, *, reach: int = REACH, radius: int = RADIUS) -> Tensor:
+def deformation_distance(a: Tensor, b: Tensor, *, reach: int = REACH, radius: int = RADIUS) -> Tensor:
     """d `(n,)` of pairs of images, given by their gradients `(n, 2, height, width)`."""
     height, width = a.shape[-2:]
     # a window's sum is two products with banded 0/1 matrices: ten times faster on a CPU than pooling

@@ -2,23 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from mmdgm.data.batches import LabelSource
 from mmdgm.settings import setting
 from mmdgm.training.schedule import ScheduleName
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A part of training with its own length, rate and optimizer.
+    """A part of training with its own length, rate, batches and optimizer.
 
-    `weights` replaces numbers of the model meanwhile, named by their attributes, dotted where they lie in a part.
+    `labels`: whether unlabeled rows are trained on with their propagated labels, as if these were given.
+    `changes` replaces settings of the model's objective in this stage.
     """
 
     name: str
     epochs: int
     learning_rate: float
-    weights: Mapping[str, float] = field(default_factory=dict)
+    batch: int
+    unlabeled_batch: int
+    warmup_steps: int
+    log_every: int
+    labels: LabelSource = "given"
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +38,10 @@ class Training:
     schedule: ScheduleName = setting("cosine", "how the rate decays")
     warmup_steps: int = setting(0, "steps over which the rate rises linearly to its value", least=0)
     decay_start: int = setting(0, "step schedule: epoch of the first decay", least=0)
-    decay_every: int = setting(1, "step schedule: epochs between decays", least=1)
-    decay_factor: float = setting(1.0, "step schedule: factor of each decay", above=0, most=1)
+    decay_factor: float = setting(1.0, "step schedule: factor of each epoch's decay from then on", above=0, most=1)
     weight_decay: float = setting(0.0, "L2 penalty on weights (not biases), in the loss of one row", least=0)
+    decoupled_decay: bool = setting(False, "whether weight decay acts apart from the loss, as in AdamW")
+    beta2: float = setting(0.999, "Adam's decay of squared gradients", least=0, below=1)
     precision: Literal["auto", "32-true", "bf16-mixed"] = setting(
         "auto", "number format of the computation; auto: bf16-mixed on a GPU, else 32-true"
     )
@@ -49,7 +57,14 @@ class Training:
     )
 
     def stages(self) -> list[Stage]:
-        return [Stage(name="train", epochs=self.epochs, learning_rate=self.learning_rate)]
+        """The stages of training, in order."""
+        return [self._stage("train")]
+
+    def _stage(self, name: str, **differences: Any) -> Stage:
+        """A stage with these settings, but for some."""
+        names = ("epochs", "learning_rate", "batch", "warmup_steps", "log_every")
+        own = {name: getattr(self, name) for name in names} | {"unlabeled_batch": 0}
+        return Stage(name=name, **(own | differences))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +72,9 @@ class SemiSupervisedTraining(Training):
     """Training on labeled and unlabeled rows."""
 
     unlabeled_batch: int = setting(500, "unlabeled rows in a batch", least=1)
+
+    def stages(self) -> list[Stage]:
+        return [self._stage("train", unlabeled_batch=self.unlabeled_batch)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +85,11 @@ class PretrainedTraining(Training):
     pretrain_learning_rate: float = setting(1e-3, "Adam's rate in those epochs", above=0)
 
     def stages(self) -> list[Stage]:
-        pretrain = Stage(
-            name="pretrain",
+        pretrain = self._stage(
+            "pretrain",
             epochs=self.pretrain_epochs,
             learning_rate=self.pretrain_learning_rate,
-            weights={"C": 0.0},
+            changes={"C": 0.0},
         )
         return [pretrain, *super().stages()] if self.pretrain_epochs else super().stages()
 
@@ -83,10 +101,16 @@ class ClassifierFirstTraining(Training):
     classifier_epochs: int = setting(10, "epochs of the classifier alone first; 0: none", least=0)
 
     def stages(self) -> list[Stage]:
-        classifier = Stage(
-            name="classifier",
-            epochs=self.classifier_epochs,
-            learning_rate=self.learning_rate,
-            weights={"generative_weight": 0.0, "encoder.dropout": 0.0},
-        )
+        changes = {"generative_weight": 0.0, "dropout": 0.0}
+        classifier = self._stage("classifier", epochs=self.classifier_epochs, changes=changes)
         return [classifier, *super().stages()] if self.classifier_epochs else super().stages()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedTraining(Training):
+    """Training through the given stages, which depend on the rows that there are."""
+
+    planned: tuple[Stage, ...] = ()
+
+    def stages(self) -> list[Stage]:
+        return list(self.planned)

@@ -1,4 +1,4 @@
-"""The learning rate, and how much is left, as pure functions of the step: nothing to save, nothing to restore."""
+"""The learning rate and progress as pure functions of the step: nothing to save, nothing to restore."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Schedule:
 
     constant   the base rate
     cosine     base · ½(1 + cos(π · step / total))
-    step       base · factor^n, n = decays so far: one at `decay_start` and one every `decay_every` epochs after
+    step       base · factor^n, n = decays so far: one at the epoch `decay_start` and one in every epoch after it
     """
 
     name: ScheduleName
@@ -22,22 +22,20 @@ class Schedule:
     steps_per_epoch: int
     warmup_steps: int = 0
     decay_start: int = 0
-    decay_every: int = 1
     decay_factor: float = 1.0
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         return self.base * min(1.0, (step + 1) / (self.warmup_steps + 1)) * self._decay(step)
 
-    def left(self, step: int) -> float:
-        """The share of all steps that a step and those after it are."""
-        return 1 - step / self.total_steps
+    def progress(self, step: int) -> float:
+        """The fraction of all steps that is done before a step."""
+        return step / self.total_steps
 
     def _decay(self, step: int) -> float:
         if self.name == "cosine":
             return 0.5 * (1 + math.cos(math.pi * step / self.total_steps))
         if self.name == "step":
             epoch = step // self.steps_per_epoch
-            decays = (epoch - self.decay_start) // self.decay_every + 1 if epoch >= self.decay_start else 0
-            return self.decay_factor**decays
+            return float(self.decay_factor ** max(0, epoch - self.decay_start + 1))
         return 1.0

@@ -9,19 +9,20 @@ All run the same code and draw the same noise: what differs is rounding. Row num
 lie on the device, so nothing is read back between the steps of an interval.
 """
 
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from mmdgm.data.batches import Batches, Rows, Store, gather
+from mmdgm.data.batches import Batches, Reading, Store, gather
 from mmdgm.devices import capture
 from mmdgm.distributed import mean_over_ranks
 from mmdgm.models import VAE
 from mmdgm.models.vae import Terms
-from mmdgm.training.optimizer import FusedAdam
+from mmdgm.training.optimizer import reset
 
 Execution = Literal["plain", "compiled", "captured", "compiled+captured"]
 
@@ -32,14 +33,12 @@ class Objective(nn.Module):
     def __init__(self, model: VAE):
         super().__init__()
         self.model = model
-        self.scale, self.binarised, self.hide = 1.0, False, 0.0
+        self.settings: Any = model.settings  # those of the current stage
+        self.reading, self.labeled = Reading(), 0
 
-    def reads(self, batches: Batches) -> None:
-        """Read pixels as these batches do."""
-        self.scale, self.binarised, self.hide = batches.scale, batches.binarised, batches.hide
-
-    def forward(self, store: Store, rows: Rows) -> Terms:
-        terms = self.model(gather(store, rows, scale=self.scale, binarised=self.binarised, hide=self.hide))
+    def forward(self, store: Store, rows: Tensor, progress: Tensor) -> Terms:
+        batch = gather(store, rows, labeled=self.labeled, reading=self.reading)
+        terms = self.model(batch, progress=progress, settings=self.settings)
         return cast(Terms, type(terms)(*[term.float().mean() for term in terms]))
 
 
@@ -55,55 +54,43 @@ class Stepper:
         self,
         fabric: Fabric,
         module: nn.Module,  # an Objective, perhaps compiled or in DDP
-        optimizer: FusedAdam,
+        optimizer: torch.optim.Adam,
         rate: Tensor,  # the optimizer's learning rate
-        left: Tensor,  # the model's share of training that lies ahead
+        store: Store,
         batches: Batches,
         *,
         interval: int,
         captured: bool,
     ):
-        self.fabric, self.module, self.optimizer = fabric, module, optimizer
-        self.rate, self.left = rate, left
-        device = fabric.device
-        share = batches.rows(range(1), rank=fabric.global_rank, world_size=fabric.world_size)
-        self.rows = Rows(*(part.new_zeros(interval, part.shape[1]) for part in share))
-        self.rates, self.lefts = (torch.zeros(interval, device=device) for _ in range(2))
-        self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.fabric, self.module, self.optimizer, self.rate = fabric, module, optimizer, rate
+        self.store, self.sizes, self.captured = store, batches.sizes, captured
+        self.rows = self._share(batches, range(1)).new_zeros(interval, sum(batches.sizes) // fabric.world_size)
+        self.rates = torch.zeros(interval, device=fabric.device)
+        self.progress = torch.zeros(interval, dtype=torch.float64, device=fabric.device)
+        self.position = torch.zeros(1, dtype=torch.int64, device=fabric.device)
         self.names: tuple[str, ...] = ()
         self.sums: Tensor | None = None
-        # a graph reads from fixed addresses, so it needs a store of its own
-        self.store = (
-            Store(*(None if part is None else part.clone() for part in batches.store))  # type: ignore[arg-type]
-            if captured
-            else batches.store
-        )
-        self.captured = captured
         self.graph: torch.cuda.CUDAGraph | None = None
+        on_gpu = fabric.device.type == "cuda"
         self.generator = (
-            torch.cuda.default_generators[device.index or 0] if device.type == "cuda" else torch.default_generator
+            torch.cuda.default_generators[fabric.device.index or 0] if on_gpu else torch.default_generator
         )
 
-    def fits(self, batches: Batches) -> bool:
-        """Whether another run's data have the shapes of these."""
-        return [None if part is None else part.shape for part in self.store] == [
-            None if part is None else part.shape for part in batches.store
-        ] and batches.rows_per_step == sum(part.shape[1] for part in self.rows) * self.fabric.world_size
+    def take_over(self, labels: Tensor, batches: Batches) -> bool:
+        """Go on with the labels of another run, whose rows lie in the store; False if its batches do not fit."""
+        if batches.sizes != self.sizes:
+            return False
+        self.store.y.copy_(labels)
+        reset(self.optimizer)
+        return True
 
-    def load(self, batches: Batches) -> None:
-        """Take over another run's data."""
-        if self.captured:
-            for own, new in zip(self.store, batches.store, strict=True):
-                if own is not None and new is not None:
-                    own.copy_(new)
-        else:
-            self.store = batches.store
-
-    def run(self, batches: Batches, steps: range, rates: list[float], lefts: list[float]) -> dict[str, float]:
+    def run(
+        self, batches: Batches, seed: int, steps: range, rates: Sequence[float], progress: Sequence[float]
+    ) -> dict[str, float]:
         """Take some consecutive steps; returns the mean of each term, the one thing that leaves the device."""
-        self._plan(batches, steps, rates, lefts)
+        self._plan(batches, steps, rates, progress)
         for step in steps:
-            self.generator.manual_seed(noise_seed(batches.seed, step, self.fabric.global_rank))
+            self.generator.manual_seed(noise_seed(seed, step, self.fabric.global_rank))
             if self.graph is not None:
                 self.graph.replay()
             else:
@@ -114,7 +101,7 @@ class Stepper:
 
     def warm_up(self, batches: Batches) -> None:
         """Compile and capture, as far as asked. It changes weights: the caller puts them back."""
-        self._plan(batches, range(1), [0.0], [1.0])
+        self._plan(batches, range(1), [0.0], [0.0])
         if self.captured:
             self.graph = capture(self._step, warm_up=self._first_step)
         else:
@@ -124,24 +111,26 @@ class Stepper:
         self.position.zero_()
         self._step()
 
-    def _plan(self, batches: Batches, steps: range, rates: list[float], lefts: list[float]) -> None:
-        share = batches.rows(steps, rank=self.fabric.global_rank, world_size=self.fabric.world_size)
-        for own, new in zip(self.rows, share, strict=True):
-            own[: len(new)].copy_(new)
-        for table, values in ((self.rates, rates), (self.lefts, lefts)):
-            table[: len(values)].copy_(torch.tensor(values))
+    def _share(self, batches: Batches, steps: range) -> Tensor:
+        return batches.rows(steps, rank=self.fabric.global_rank, world_size=self.fabric.world_size)
+
+    def _plan(self, batches: Batches, steps: range, rates: Sequence[float], progress: Sequence[float]) -> None:
+        self.rows[: len(steps)].copy_(self._share(batches, steps))
+        self.rates[: len(rates)].copy_(torch.tensor(rates))
+        self.progress[: len(progress)].copy_(torch.tensor(progress, dtype=torch.float64))
         self.position.zero_()
         if self.sums is not None:
             self.sums.zero_()
 
     def _step(self) -> None:
         self.optimizer.zero_grad()
-        rows = Rows(*(table[self.position].squeeze(0) for table in self.rows))
-        self.left.copy_(self.lefts[self.position].squeeze(0))
+        rows, progress, rate = (
+            table[self.position].squeeze(0) for table in (self.rows, self.progress, self.rates)
+        )
         with self.fabric.autocast():
-            terms = self.module(self.store, rows)
+            terms = self.module(self.store, rows, progress)
         self.fabric.backward(terms.loss)
-        self.rate.copy_(self.rates[self.position].squeeze(0))
+        self.rate.copy_(rate)
         self.optimizer.step()
         if self.sums is None:
             self.names, self.sums = terms._fields, torch.zeros(len(terms), device=self.fabric.device)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mmdgm.data.datasets.about import ABOUT
-from mmdgm.data.datasets.base import Dataset, Images, Labels, default_data_dir
+from mmdgm.data.datasets.base import Dataset, Images, Labels, channels_last, default_data_dir
 from mmdgm.data.datasets.digits import load_digits
 from mmdgm.data.datasets.fetch import download, is_there
 from mmdgm.data.datasets.idx import load_fashion, load_mnist
@@ -29,6 +29,7 @@ __all__ = [
     "Dataset",
     "Images",
     "Labels",
+    "channels_last",
     "default_data_dir",
     "download",
     "is_there",

@@ -17,7 +17,7 @@ Images = NDArray[Any]  # uint8 as read from files, float32 after preprocessing
 Labels = NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Dataset:
     """A data set with its official split into training and test rows."""
 
@@ -29,6 +29,11 @@ class Dataset:
     n_classes: int
     scale: float
     class_names: tuple[str, ...] | None = None  # none: digits, which name themselves
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """What the labels 0, 1, … stand for."""
+        return np.array(self.class_names) if self.class_names else np.arange(self.n_classes)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -49,3 +54,8 @@ def default_data_dir() -> Path:
     else:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     return cache / "mmdgm"
+
+
+def channels_last(images: Images) -> Images:
+    """Images `(rows, channels, height, width)` as users have them: `(rows, height, width[, channels])`."""
+    return images[:, 0] if images.shape[1] == 1 else images.transpose(0, 2, 3, 1)

@@ -18,12 +18,4 @@ def load_digits(data_dir: Path) -> Dataset:
     x_train, x_test, y_train, y_test = train_test_split(
         images, labels, test_size=500, stratify=labels, random_state=0
     )
-    return Dataset(
-        name="digits",
-        x_train=x_train,
-        y_train=y_train,
-        x_test=x_test,
-        y_test=y_test,
-        n_classes=10,
-        scale=16.0,
-    )
+    return Dataset("digits", x_train, y_train, x_test, y_test, n_classes=10, scale=16.0)

@@ -46,16 +46,7 @@ def _load(name: str, data_dir: Path, class_names: tuple[str, ...] | None) -> Dat
             raise InputError(f"{label_path}: holds the label {labels.max()}, but the labels are 0 to 9")
         arrays[part] = images[:, None], labels
     (x_train, y_train), (x_test, y_test) = arrays["train"], arrays["t10k"]
-    return Dataset(
-        name=name,
-        x_train=x_train,
-        y_train=y_train,
-        x_test=x_test,
-        y_test=y_test,
-        n_classes=10,
-        scale=256.0,
-        class_names=class_names,
-    )
+    return Dataset(name, x_train, y_train, x_test, y_test, n_classes=10, scale=256.0, class_names=class_names)
 
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:

@@ -33,16 +33,7 @@ def load_norb(data_dir: Path) -> Dataset:
         )
         for stem in (TRAIN, TEST)
     )
-    return Dataset(
-        name="norb",
-        x_train=x_train,
-        y_train=y_train,
-        x_test=x_test,
-        y_test=y_test,
-        n_classes=5,
-        scale=256.0,
-        class_names=CLASSES,
-    )
+    return Dataset("norb", x_train, y_train, x_test, y_test, n_classes=5, scale=256.0, class_names=CLASSES)
 
 
 def read_left(path: Path) -> Images:

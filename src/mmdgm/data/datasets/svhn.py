@@ -20,15 +20,7 @@ def load_svhn(data_dir: Path, *, extra: bool = False) -> Dataset:
     """The official files in `data_dir/svhn`; `extra` appends the 531,131 easier rows to the training rows."""
     x_train, y_train = _read(data_dir, ("train", "extra") if extra else ("train",))
     x_test, y_test = _read(data_dir, ("test",))
-    return Dataset(
-        name="svhn",
-        x_train=x_train,
-        y_train=y_train,
-        x_test=x_test,
-        y_test=y_test,
-        n_classes=10,
-        scale=256.0,
-    )
+    return Dataset("svhn", x_train, y_train, x_test, y_test, n_classes=10, scale=256.0)
 
 
 def _read(data_dir: Path, parts: tuple[str, ...]) -> tuple[Images, Labels]:

@@ -12,15 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mmdgm.data.batches import Batches
+from mmdgm.data.batches import Store
+from mmdgm.data.codecs import ImageCodec
 from mmdgm.data.datasets import Dataset
 from mmdgm.experiments.paper.runner import Reproduction
-from mmdgm.experiments.run_folder import TrainedRun, load_run, split_rows
+from mmdgm.experiments.presets import find_preset
+from mmdgm.experiments.rows import split_rows
+from mmdgm.experiments.run_folder import Estimator
 from mmdgm.files import write_json
-from mmdgm.inference.evaluation import error_percent, inference, predict_scores
-from mmdgm.inference.sampling import sample_grid
-from mmdgm.models import ConditionalVAE, MaxMarginConditionalVAEConfig
+from mmdgm.inference.evaluation import error_percent, predict_scores
+from mmdgm.models import MaxMarginConditionalVAEConfig
 from mmdgm.report import plots
+from mmdgm.report.figures import as_pictures, sample_grid
 from mmdgm.training.plan import Training
 from mmdgm.training.trainer import Trainer
 
@@ -28,7 +31,6 @@ FIGURES = "figures-ssl-mnist"
 PRESETS = ("mnist-mmcva-100", "mnist-mmcva-100-modern")
 JUDGE = "mnist-cnn"
 SAMPLES = 1000  # of each class
-CHUNK = 500
 CLASSIFIER = MaxMarginConditionalVAEConfig(dropout=0.3, generative_weight=0.0, hat_weight=0.0, balance_weight=0.0)
 TRAINING = Training(epochs=20, batch=100, learning_rate=1e-3)
 
@@ -38,70 +40,54 @@ def make_conditional_figures(work: Reproduction) -> list[Path]:
     dataset = work.dataset()
     per_class = SAMPLES // 20 if work.quick else SAMPLES
     training = replace(TRAINING, epochs=2) if work.quick else TRAINING
-    judge = trained(work, JUDGE).model
+    judge, test = work.trained(JUDGE).model_, (dataset.x_test / dataset.scale).astype(np.float32)
     folder, files, figures = work.out / FIGURES, [], {}
     for preset in PRESETS:
-        run = trained(work, preset)
+        estimator = work.trained(preset)
         files.append(folder / f"samples-{preset}.png")
-        draw_samples(files[-1], run, dataset)
-        x, y = class_samples(run.model, per_class)
+        draw_samples(files[-1], estimator, preset, dataset)
+        x, y = class_samples(estimator, per_class)
         with work.console.status(f"{preset}: a classifier on its samples"):
             learner = learn_from_samples(x, y, training, device=work.device)
-        judged = predict_scores(judge, x, scale=1).argmax(1)
         figures[preset] = {
-            "agreement_percent": 100 * float((judged == y).mean()),
-            "trained_on_samples_error_percent": error_percent(
-                learner, dataset.x_test, dataset.y_test, scale=dataset.scale
-            ),
+            "agreement_percent": 100 * float((predict_scores(judge, x).argmax(1) == y).mean()),
+            "trained_on_samples_error_percent": error_percent(learner, test, dataset.y_test),
         }
     numbers = {
         **work.about(FIGURES, 0),
         "samples": per_class * dataset.n_classes,
         "judge": JUDGE,
-        "judge_error_percent": error_percent(judge, dataset.x_test, dataset.y_test, scale=dataset.scale),
+        "judge_error_percent": error_percent(judge, test, dataset.y_test),
         "models": figures,
     }
     write_json(folder / "samples.json", numbers)
     return [*files, folder / "samples.json"]
 
 
-def trained(work: Reproduction, preset: str) -> TrainedRun:
-    """The run of seed 0."""
-    work.train(preset, [0])
-    return load_run(work.run_folder(preset, 0).path, device=work.device)
-
-
-def draw_samples(path: Path, run: TrainedRun, dataset: Dataset) -> None:
+def draw_samples(path: Path, estimator: Estimator, preset: str, dataset: Dataset) -> None:
     """The labeled images, a row for each class; samples, a row for each class and a code for each column."""
-    rows = split_rows(dataset, run.config, run.seed)
-    order = np.argsort(rows.y, kind="stable")
+    rows = split_rows(dataset, find_preset(preset).config, seed=0)
+    known = np.flatnonzero(rows.y >= 0)
+    order = known[np.argsort(rows.y[known], kind="stable")]
     labeled = (rows.x[order] / dataset.scale).reshape(dataset.n_classes, -1, *dataset.shape)
-    sampled = sample_grid(run.model, columns=labeled.shape[1], rows=dataset.n_classes)["x"]
+    assert isinstance(estimator.codec_, ImageCodec)
+    sampled = sample_grid(estimator, columns=labeled.shape[1], rows=dataset.n_classes)["x"]
     titles = (f"all {len(order)} labeled images", "samples: a row is a class, a column is a code")
-    pictures = (plots.image_grid(labeled), plots.image_grid(sampled))
+    pictures = (plots.image_grid(labeled), plots.image_grid(as_pictures(estimator.codec_, sampled)))
     plots.save_panels(path, dict(zip(titles, pictures, strict=True)))
 
 
-def class_samples(model: Any, per_class: int, *, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Decoder means for codes from N(0, I), so many of each class, and the classes."""
-    assert isinstance(model, ConditionalVAE)
-    parts = []
-    with inference(model, seed=seed) as device:
-        y = torch.arange(model.n_classes, device=device).repeat_interleave(per_class)
-        for classes in y.split(CHUNK):
-            z = torch.randn(len(classes), model.encoder.z, device=device)
-            parts.append(model.generate(z, classes).float().cpu())
-    return torch.cat(parts).numpy(), y.cpu().numpy()
+def class_samples(
+    estimator: Estimator, per_class: int, *, seed: int = 0
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Samples as networks see them, so many of each class, and the numbers of the classes."""
+    y = np.repeat(np.arange(len(estimator.classes_)), per_class)
+    return estimator.inputs(estimator.sample(len(y), y=estimator.classes_[y], random_state=seed)), y
 
 
 def learn_from_samples(x: NDArray[np.float32], y: NDArray[np.int64], training: Training, *, device: str) -> Any:
     """Conv-MMCVA's classifier, trained by the hinge loss on these images alone."""
     torch.manual_seed(0)
     model = CLASSIFIER.build(x.shape[1:], n_classes=int(y.max()) + 1, n_rows=len(x))
-    trainer = Trainer(model, training, device=device)
-    images, classes = (torch.from_numpy(array).to(trainer.device) for array in (x, y))
-    batches = Batches(
-        images, classes, images[:0], scale=1.0, labeled_batch=training.batch, unlabeled_batch=0, seed=0
-    )
-    trainer.fit(batches)
-    return model
+    Trainer(model, training, device=device).fit(Store(torch.from_numpy(x), torch.from_numpy(y)), seed=0)
+    return model.eval()

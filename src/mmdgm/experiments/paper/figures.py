@@ -9,17 +9,17 @@ from sklearn.manifold import TSNE
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from mmdgm.data.datasets import Dataset
+from mmdgm.data.codecs import ImageCodec
+from mmdgm.data.datasets import Dataset, channels_last
 from mmdgm.experiments.paper.patterns import mask_of, unit_images
 from mmdgm.experiments.paper.runner import Reproduction
 from mmdgm.experiments.paper.sheets import generative_name
-from mmdgm.experiments.run_folder import load_run
+from mmdgm.experiments.run_folder import Estimator
 from mmdgm.files import write_json
-from mmdgm.inference.frozen import embed
 from mmdgm.inference.imputation import impute
-from mmdgm.inference.sampling import sample_grid
 from mmdgm.models import VAE
 from mmdgm.report import plots
+from mmdgm.report.figures import as_pictures, sample_grid
 
 FIGURES = "figures-mnist"
 PRESETS = ("mnist-va", "mnist-mmva", "mnist-conv-va", "mnist-conv-mmva")
@@ -31,52 +31,49 @@ NEIGHBOURS = 10
 def make_figures(work: Reproduction) -> list[Path]:
     """Draw all of them; the models are trained first where they are not there."""
     dataset = work.dataset()
-    models = {}
-    for preset in PRESETS:
-        work.train(preset, [0])
-        models[generative_name(preset)] = load_run(work.run_folder(preset, 0).path, device=work.device).model
+    models = {generative_name(preset): work.trained(preset) for preset in PRESETS}
     folder = work.out / FIGURES
     files = [folder / "samples.png"]
     plots.save_panels(files[0], {name: plots.image_grid(samples(model)) for name, model in models.items()})
     for pattern in ("Rand-Drop 0.6", "Rect 12"):
         files.append(folder / f"rounds-mmva-{pattern.split()[0].lower()}.png")
-        plots.save_grid(files[-1], rounds(models["MMVA"], dataset, pattern))
+        plots.save_grid(files[-1], rounds(models["MMVA"].model_, dataset, pattern))
     for name in ("Conv-VA", "Conv-MMVA"):
         files.append(folder / f"completions-{name.lower()}.png")
-        plots.save_grid(files[-1], completions(models[name], dataset))
+        plots.save_grid(files[-1], completions(models[name].model_, dataset))
     files += draw_embeddings(folder, {name: models[name] for name in ("VA", "MMVA")}, dataset)
     return files
 
 
-def samples(model: VAE) -> NDArray[Any]:
+def samples(estimator: Estimator) -> NDArray[Any]:
     """A hundred decoder means."""
-    grid: NDArray[Any] = sample_grid(model, columns=10, rows=10)["x"]
-    return grid
+    assert isinstance(estimator.codec_, ImageCodec)
+    return as_pictures(estimator.codec_, sample_grid(estimator, columns=10, rows=10)["x"])
 
 
 def rounds(model: VAE, dataset: Dataset, pattern: str, *, images: int = 8) -> NDArray[Any]:
     """A line for each image: as it is, with its hole, and after each round of the iterative inference."""
     x = unit_images(dataset, images)
-    missing = mask_of(pattern, x.shape)
+    holes = np.where(mask_of(pattern, x.shape), np.float32(np.nan), x)
     # with one seed, the state after n rounds is on the way to that after n + 1
-    after = [impute(model, x, missing, rounds=n) for n in range(1, ROUNDS + 1)]
-    return np.stack([x, np.where(missing, np.nan, x), *after], axis=1)
+    after = [impute(model, holes, method="draw", rounds=n) for n in range(1, ROUNDS + 1)]
+    return np.stack([x, holes, *after], axis=1)
 
 
 def completions(model: VAE, dataset: Dataset, *, images: int = 20) -> NDArray[Any]:
     """Lines: images, with holes of 12×12, filled by a sample, and by the posterior mean."""
     x = unit_images(dataset, images)
-    missing = mask_of("Rect 12", x.shape)
-    filled = [impute(model, x, missing, method=method) for method in ("draw", "mean")]
-    return np.stack([x, np.where(missing, np.nan, x), *filled])
+    holes = np.where(mask_of("Rect 12", x.shape), np.float32(np.nan), x)
+    filled = [impute(model, holes, method=method) for method in ("draw", "posterior")]
+    return np.stack([x, holes, *filled])
 
 
-def draw_embeddings(folder: Path, models: dict[str, Any], dataset: Dataset) -> list[Path]:
+def draw_embeddings(folder: Path, models: dict[str, Estimator], dataset: Dataset) -> list[Path]:
     """t-SNE of features of the same test images, and a number: how well neighbours in the plane tell the class."""
-    x, y = dataset.x_test[:EMBEDDED], dataset.y_test[:EMBEDDED]
+    x, y = channels_last(dataset.x_test[:EMBEDDED]), dataset.y_test[:EMBEDDED]
     panels, figures = {}, {}
-    for name, model in models.items():
-        features = embed(model, x, scale=dataset.scale).cpu().numpy()
+    for name, estimator in models.items():
+        features = estimator.transform(x, features=True)
         plane = TSNE(init="pca", random_state=0).fit_transform(features)
         figures[name] = {"in the plane": accuracy(plane, y), "in the features": accuracy(features, y)}
         panels[f"{name}: {100 * figures[name]['in the plane']:.1f} % by {NEIGHBOURS} neighbours"] = plane

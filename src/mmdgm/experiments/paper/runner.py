@@ -1,11 +1,11 @@
-"""Train what a table needs and is not there yet, measure it, and keep a result.json for each cell.
+"""Train and measure what a table needs, and lay the table out from the result.json files.
 
-    OUT/runs/PRESET/seed-N/              the runs, with their weights; several tables share them
-    OUT/TABLE/CELL/seed-N/result.json    what the table is made of; Tables 4 and 5 share theirs
-    OUT/TABLE.md                         the table, and for some a picture, OUT/TABLE.png
+    OUT/runs/PRESET/seed-N/                a run with its weights and its result.json; several tables read it
+    OUT/missing/CELL/seed-N/result.json    a model or a baseline on images with missing pixels: Tables 4, 5
+    OUT/TABLE.md                           the table; some have a picture too, OUT/TABLE.png
 
-What is there is not done again: an interrupted command goes on when it is given again. A run that was stopped, as
-at a trivial solution, is not tried again: tables go without it, and say so.
+A command does only what is not there yet, so an interrupted command continues when it is given again. A run that
+was stopped, for example at a trivial solution, is not trained again: tables do not count it, and a note says so.
 """
 
 import time
@@ -18,18 +18,17 @@ from rich.console import Console
 
 from mmdgm.data import datasets
 from mmdgm.data.datasets import Dataset
-from mmdgm.devices import pick_device
+from mmdgm.devices import Machine, device_name, pick_device
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.experiments.configs import Config
+from mmdgm.experiments.configs import Config, differing_settings
 from mmdgm.experiments.paper.baselines import IMPUTERS
 from mmdgm.experiments.paper.patterns import mask_of, missing_pixels, unit_images
 from mmdgm.experiments.paper.printed import TABLE_4
-from mmdgm.experiments.paper.sheets import SEEDS, Sheet, Table, markdown
-from mmdgm.experiments.paper.supervised import MISSING
+from mmdgm.experiments.paper.sheets import MISSING, RUNS, SEEDS, Sheet, Table, markdown
 from mmdgm.experiments.presets import find_preset
-from mmdgm.experiments.provenance import device_name, git_commit, versions
-from mmdgm.experiments.run_folder import RunFolder, load_run, read_run_config
-from mmdgm.experiments.training_runs import differing_settings, train_runs
+from mmdgm.experiments.provenance import git_commit, versions
+from mmdgm.experiments.run_folder import Estimator, RunFolder, load
+from mmdgm.experiments.training_runs import train_runs
 from mmdgm.files import read_json, write_json, write_whole
 from mmdgm.inference.imputation import missing_mse
 from mmdgm.settings import replace_settings
@@ -60,38 +59,33 @@ class Reproduction:
     """Where results go, and how they are made."""
 
     out: Path
-    seeds: int | None  # of each model; None: as many as the table is to have
+    seeds: int | None  # of each model; None: the table's own number, with quick 1
     quick: bool
     console: Console
     data_dir: Path | None = None
     device: str = "auto"
 
     def run_folder(self, preset: str, seed: int) -> RunFolder:
-        return RunFolder(self.out / "runs" / preset / f"seed-{seed}")
+        return RunFolder(self.out / RUNS / preset / f"seed-{seed}")
 
-    def result_file(self, folder: str, cell: str, seed: int) -> Path:
-        return self.out / folder / cell / f"seed-{seed}" / "result.json"
+    def missing_file(self, cell: str, seed: int) -> Path:
+        return self.out / MISSING / cell / f"seed-{seed}" / "result.json"
 
     # --- work ------------------------------------------------------------------------------------------------
 
     def make(self, table: Table) -> tuple[list[Sheet], list[Path]]:
-        """The table and its files, after what it lacks has been trained and measured."""
+        """Train and measure what the table lacks; return the table and its files."""
         self.check_results(table)
+        if count := self.seeds or (1 if self.quick else None):
+            table = replace(table, seeds=dict.fromkeys(table.presets, count))
         for preset in table.presets:
-            wanted = range(self.seeds or (1 if self.quick else table.seeds.get(preset, SEEDS)))
-            lacking = [s for s in wanted if not self.result_file(table.folder, preset, s).exists()]
-            try:
-                self.train(preset, lacking)
-            except TrainingStopped as error:
-                self.console.print(f"{preset}: {error}", markup=False, highlight=False, soft_wrap=True)
-            for seed in lacking:
-                result = read_json(self.run_folder(preset, seed).result)
-                if table.folder == MISSING and result["status"] == DONE:
-                    result = self.measure(preset, seed, result)
-                write_json(self.result_file(table.folder, preset, seed), result)
+            seeds = list(range(table.seeds.get(preset, SEEDS)))
+            if table.folder == MISSING:
+                self.measure_runs(preset, [s for s in seeds if not self.missing_file(preset, s).exists()])
+            else:
+                self.train_or_explain(preset, seeds)
         for name in table.baselines:
-            file = self.result_file(table.folder, name, 0)
-            if not file.exists():
+            if not (file := self.missing_file(name, 0)).exists():
                 write_json(file, self.measure_baseline(name))
         sheets = lay_out(self.out, table)
         files = [self.out / f"{table.name}.md"]
@@ -101,11 +95,26 @@ class Reproduction:
             table.draw(files[-1], read_results(self.out, table))
         return sheets, files
 
+    def measure_runs(self, preset: str, seeds: list[int]) -> None:
+        """Train these runs where they are not there, and measure those that reached their end."""
+        self.train_or_explain(preset, seeds)
+        for seed in seeds:
+            result = read_json(self.run_folder(preset, seed).result)
+            if result["status"] == DONE:
+                write_json(self.missing_file(preset, seed), self.measure(preset, seed, result))
+
+    def train_or_explain(self, preset: str, seeds: list[int]) -> None:
+        """Train these runs; where training is stopped, print why."""
+        try:
+            self.train(preset, seeds)
+        except TrainingStopped as error:
+            self.console.print(f"{preset}: {error}", markup=False, highlight=False, soft_wrap=True)
+
     def train(self, preset: str, seeds: list[int]) -> None:
         """Train these runs of a preset, or go on with them."""
         pairs = [(seed, self.run_folder(preset, seed)) for seed in seeds]
         for folder in [folder for _, folder in pairs if folder.config.exists()]:
-            self.check_same(preset, read_run_config(folder)["config"], folder.path)
+            self.check_same(preset, folder.about()["config"], folder.path)
         pairs = [(seed, folder) for seed, folder in pairs if folder.status() not in (DONE, STOPPED)]
         if not pairs:
             return
@@ -116,16 +125,23 @@ class Reproduction:
             overrides=overrides,
             console=self.console,
             data_dir=self.data_dir,
-            device=self.device,
+            machine=Machine(self.device),
             resume=any(folder.config.exists() for _, folder in pairs),
         )
 
+    def trained(self, preset: str, seed: int = 0) -> Estimator:
+        """The estimator of a run, which is trained first where it is not there."""
+        self.train(preset, [seed])
+        return load(self.run_folder(preset, seed).path, device=self.device)
+
     def check_results(self, table: Table) -> None:
-        """Refuse to lay out results of other settings beside these."""
+        """Raise InputError if results that are there were made with other settings."""
         for preset in table.presets:
-            for seed, result in enumerate_results(self.out / table.folder / preset):
-                saved = result.get("trained", result).get("config", {})
-                self.check_same(preset, saved, self.result_file(table.folder, preset, seed))
+            for folder in dict.fromkeys((RUNS, table.folder)):
+                cell = self.out / folder / preset
+                for seed, result in results_by_seed(cell).items():
+                    saved = result.get("trained", result).get("config", {})
+                    self.check_same(preset, saved, cell / f"seed-{seed}" / "result.json")
 
     def check_same(self, preset: str, saved: dict[str, Any], where: Path) -> None:
         """Refuse what was made with other settings: a quick run, or one of an older preset."""
@@ -143,10 +159,10 @@ class Reproduction:
 
     def measure(self, preset: str, seed: int, trained: dict[str, Any]) -> dict[str, Any]:
         """What a trained model makes of missing pixels."""
-        run = load_run(self.run_folder(preset, seed).path, device=self.device)
+        estimator = self.trained(preset, seed)
         began = time.monotonic()
         with self.console.status(f"{preset} seed {seed}: test images with missing pixels"):
-            figures = missing_pixels(run.model, self.dataset(), rows=self.rows, seed=seed)
+            figures = missing_pixels(estimator.model_, self.dataset(), rows=self.rows, seed=seed)
         return {
             **self.about(preset, seed),
             "missing": figures,
@@ -198,30 +214,30 @@ class Reproduction:
 
 
 def lay_out(out: Path, table: Table) -> list[Sheet]:
-    """The table of the results in `out`, with a note on runs that were stopped: their cells go without them."""
+    """The table of the results in `out`, with a note on runs that were stopped: their cells do not count them."""
     *sheets, last = table.lay_out(read_results(out, table))
     stopped = [
-        f"{cell} seed {seed} was stopped and is not counted: {result['reason'].partition(';')[0]}."
-        for cell in table.presets
-        for seed, result in enumerate_results(out / table.folder / cell)
+        f"{preset} seed {seed} was stopped and is not counted: {result['reason'].partition(';')[0]}."
+        for preset in table.presets
+        for seed, result in results_by_seed(out / RUNS / preset, table.seeds.get(preset)).items()
         if result["status"] == STOPPED
     ]
     return [*sheets, replace(last, notes=[*last.notes, *stopped])]
 
 
 def read_results(out: Path, table: Table) -> dict[str, list[dict[str, Any]]]:
-    """Of each cell the results of the runs that reached their end, by seed."""
-    cells = (*table.presets, *table.baselines)
-    return {
-        cell: [result for _, result in enumerate_results(out / table.folder / cell) if result["status"] == DONE]
-        for cell in cells
+    """The results of each cell's runs that reached their end, by seed."""
+    cells = {
+        cell: results_by_seed(out / table.folder / cell, table.seeds.get(cell)).values()
+        for cell in (*table.presets, *table.baselines)
     }
+    return {cell: [result for result in results if result["status"] == DONE] for cell, results in cells.items()}
 
 
-def enumerate_results(cell: Path) -> list[tuple[int, dict[str, Any]]]:
-    """(seed, result.json) of a cell's folder, by seed."""
+def results_by_seed(cell: Path, count: int | None = None) -> dict[int, dict[str, Any]]:
+    """The result.json files in a cell's folder, of the seeds below `count` or of all, in the order of seeds."""
     files = {seed_of(file): file for file in cell.glob("seed-*/result.json")}
-    return [(seed, read_json(files[seed])) for seed in sorted(files)]
+    return {seed: read_json(files[seed]) for seed in sorted(files) if count is None or seed < count}
 
 
 def seed_of(file: Path) -> int:

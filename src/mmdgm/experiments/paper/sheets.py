@@ -16,6 +16,8 @@ Result = Mapping[str, Any]  # a result.json
 Results = Mapping[str, Sequence[Result]]  # of each cell, by seed
 ABSENT = "–"
 SEEDS = 3
+# folders of result.json files: training runs; trained models and baselines on images with missing pixels
+RUNS, MISSING = "runs", "missing"
 # cells that are no trained models, and what they are called
 BASELINES = {"nearest-images": "10 nearest", "one-gaussian": "one Gaussian"}
 
@@ -43,9 +45,10 @@ class Table:
     name: str
     presets: tuple[str, ...]
     lay_out: Callable[[Results], list[Sheet]]
-    folder: str  # of its results
+    folder: str = RUNS  # of its results
     baselines: tuple[str, ...] = ()
-    seeds: Mapping[str, int] = field(default_factory=dict)  # by preset, where there are more or fewer than SEEDS
+    # Number of seeds of a preset to train and to show. Otherwise SEEDS are trained, and all that exist are shown
+    seeds: Mapping[str, int] = field(default_factory=dict)
     draw: Callable[[Path, Results], None] | None = None  # its picture
 
 
@@ -54,12 +57,17 @@ def markdown(sheets: Sequence[Sheet]) -> str:
     return "\n".join(sheet.markdown() for sheet in sheets)
 
 
-def spread(values: Sequence[float], digits: int) -> str:
+def number(value: Any, digits: int) -> str:
+    """A number as text, with a minus sign and commas between thousands."""
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def mean_and_deviation(values: Sequence[float], digits: int) -> str:
     """Mean ± standard deviation over seeds."""
     if not values:
         return ABSENT
-    mean = f"{np.mean(values):.{digits}f}".replace("-", "−")
-    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+    mean = number(np.mean(values), digits)
+    return mean if len(values) == 1 else f"{mean} ± {number(np.std(values, ddof=1), digits)}"
 
 
 def model_name(preset: str) -> str:

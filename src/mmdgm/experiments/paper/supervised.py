@@ -4,18 +4,17 @@ from mmdgm.experiments.paper import printed as paper
 from mmdgm.experiments.paper.sheets import (
     ABSENT,
     BASELINES,
+    MISSING,
     Results,
     Sheet,
     Table,
     generative_name,
     marked,
+    mean_and_deviation,
     model_name,
     quick_note,
     seeds_of,
-    spread,
 )
-
-MISSING = "table4-5"  # results with missing pixels, which two tables share
 
 
 def table_1(results: Results) -> list[Sheet]:
@@ -26,7 +25,7 @@ def table_1(results: Results) -> list[Sheet]:
         rows.append(
             [
                 model_name(preset) + marked(runs),
-                spread([run["error_percent"] for run in runs], 2),
+                mean_and_deviation([run["error_percent"] for run in runs], 2),
                 f"{printed:.2f}",
                 str(len(runs)),
                 f"{runs[0]['steps']:,}" if runs else ABSENT,
@@ -51,9 +50,9 @@ def table_3(results: Results) -> list[Sheet]:
         rows.append(
             [
                 f"{C:,}" + marked(runs),
-                spread([run["error_percent"] for run in runs], 2),
+                mean_and_deviation([run["error_percent"] for run in runs], 2),
                 f"{error:.2f}",
-                spread([run["elbo"] for run in runs], 2),
+                mean_and_deviation([run["elbo"] for run in runs], 2),
                 f"{bound:.2f}".replace("-", "−"),
                 str(len(runs)),
             ]
@@ -80,7 +79,7 @@ def table_4(results: Results) -> list[Sheet]:
     names = list(map(generative_name, presets))
 
     def mse(cell: str, pattern: str, method: str) -> str:
-        return spread(with_missing(results, cell, pattern, method, "mse"), 4)
+        return mean_and_deviation(with_missing(results, cell, pattern, method, "mse"), 4)
 
     drawn, means = [], []
     for pattern, printed in paper.TABLE_4.items():
@@ -115,7 +114,7 @@ def table_5(results: Results) -> list[Sheet]:
     names = list(map(generative_name, presets))
 
     def error(preset: str, pattern: str, method: str) -> str:
-        return spread(with_missing(results, preset, pattern, method, "error_percent"), 1)
+        return mean_and_deviation(with_missing(results, preset, pattern, method, "error_percent"), 1)
 
     rows = []
     for pattern, printed in paper.TABLE_5.items():
@@ -137,8 +136,8 @@ def table_5(results: Results) -> list[Sheet]:
 
 
 TABLES = (
-    Table(name="table1", folder="table1", presets=tuple(paper.TABLE_1), lay_out=table_1),
-    Table(name="table3", folder="table3", presets=tuple(map(preset_of, paper.TABLE_3)), lay_out=table_3),
+    Table(name="table1", presets=tuple(paper.TABLE_1), lay_out=table_1),
+    Table(name="table3", presets=tuple(map(preset_of, paper.TABLE_3)), lay_out=table_3),
     Table(
         name="table4",
         folder=MISSING,

@@ -1,0 +1,1 @@
+"""What is measured of this library, and of others beside it."""

@@ -1,0 +1,82 @@
+"""`mmdgm fit`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from mmdgm.cli.common import Device, Json, Seed, err, number, out, print_json, say
+from mmdgm.data.labeled_files import read_data
+from mmdgm.devices import pick_device
+from mmdgm.experiments.fit_runs import MODELS, FitOptions, check_fit, fit_run
+from mmdgm.experiments.run_folder import RunFolder
+
+
+def fit(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="An npz file with arrays x and y, a CSV file, or a folder with one subfolder of images per class.",
+        ),
+    ],
+    target: Annotated[str | None, typer.Option(help="Of a CSV file: the column with the labels.")] = None,
+    unlabeled: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MARK",
+            help="What unlabeled rows have for a label. Default: -1 in an npz file, an empty cell in a CSV file; of a "
+            "folder, the subfolder unlabeled.",
+        ),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="HxW", help="Of a folder of images: what they are resized to [default: 32x32]."),
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help=f"{' or '.join(MODELS)}: mmcva for few labels, mmva for many.")
+    ] = "mmcva",
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the rows. Default: by their number.")
+    ] = None,
+    max_time: Annotated[
+        float | None, typer.Option(min=1, help="Seconds after which training ends as it is.")
+    ] = None,
+    run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/DATA/seed-SEED.")] = None,
+    seed: Seed = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN_DIR.")] = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Train a model of your own data, and leave model, figures and result.json in a run folder.
+
+    Example: `mmdgm fit table.csv --target species --run-dir runs/species`
+    """
+    options = FitOptions(model=model, seed=seed, epochs=epochs, max_time=max_time, device=device)
+    pick_device(device)
+    name = data.resolve().name if data.is_dir() else data.stem
+    folder = RunFolder(run_dir or Path("runs") / name / f"seed-{seed}")
+    check_fit(folder, options, data, resume)
+    own = read_data(data, target=target, unlabeled=unlabeled, size=size)
+    say(own.notes)
+    result = fit_run(own, folder, options, console=err, resume=resume)
+    if as_json:
+        print_json(result)
+        return
+    out.print(table_of(result["data"]))
+    right = number(100 * result["training_accuracy_on_labeled_rows"])
+    out.print(f"accuracy on the labeled rows it was trained on: {right} %, after {result['seconds']:.0f} seconds")
+    out.print(str(folder.path), markup=False, highlight=False, soft_wrap=True)
+
+
+def table_of(counts: dict[str, Any]) -> Table:
+    """How many rows there were of each class."""
+    table = Table("class", "labeled rows", box=None)
+    for name, n in counts["labeled_per_class"].items():
+        table.add_row(escape(name), f"{n:,}")
+    table.add_row("unlabeled", f"{counts['unlabeled']:,}")
+    if counts["skipped_files"]:
+        table.add_row("skipped files", f"{counts['skipped_files']:,}")
+    return table

@@ -1,0 +1,116 @@
+"""Users' arrays, lists and data frames: their columns, what is missing in them, and filled copies."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.data.tables import holds_numbers, is_empty, is_missing, number
+
+Values = NDArray[np.float32]
+
+
+def as_array(X: Any, numeric: list[bool] | None = None) -> Any:
+    """An array of what may be lists, in which numbers beside text stay numbers; data frames as they are.
+
+    Where there is nothing but text, cells are read as those of a CSV file: empty ones are missing, and columns
+    whose others are all numbers, or that are known as such (`numeric`), hold numbers.
+    """
+    if hasattr(X, "iloc") or hasattr(X, "toarray"):
+        return X
+    array = np.asarray(X)
+    if array.dtype.kind not in "US" or array.ndim != 2:
+        return array
+    given = array if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    if not all(isinstance(value, str | bytes) for value in given.flat):
+        return given
+    cells = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    if numeric is None or len(numeric) != cells.shape[1]:
+        numeric = [holds_numbers(column) for column in cells.T]
+    read = np.empty(cells.shape, object)
+    for i, column in enumerate(cells.T):
+        read[:, i] = [_value(str(cell), numeric[i]) for cell in column]
+    only_numbers = all(isinstance(value, float) for value in read.flat)
+    return read.astype(np.float64) if only_numbers else read
+
+
+def _value(cell: str, numeric: bool) -> float | str | None:
+    """What a cell of text holds; in a column of numbers, text that is none is kept, to be refused by name."""
+    if is_empty(cell):
+        return np.nan if numeric else None
+    found = number(cell) if numeric else None
+    return cell if found is None else found
+
+
+def columns_of(X: Any) -> list[NDArray[Any]]:
+    """The columns of a data frame or of an array `(rows, columns)`."""
+    if hasattr(X, "iloc"):
+        return [_plain(X.iloc[:, i]) for i in range(X.shape[1])]
+    return list(np.asarray(X).T)
+
+
+def _plain(series: Any) -> NDArray[Any]:
+    """A data frame's column as numbers with NaN, or as objects."""
+    missing = np.asarray(series.isna())
+    if getattr(series.dtype, "kind", "O") in "fiub":
+        return np.where(missing, np.nan, np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan)))
+    values = np.array(series.astype(object))
+    values[missing] = None
+    return values
+
+
+def categorical_columns(X: Any) -> list[int]:
+    """Positions of a data frame's columns of dtype "category", which may hold numbers."""
+    return [i for i in range(X.shape[1]) if hasattr(X.iloc[:, i], "cat")] if hasattr(X, "iloc") else []
+
+
+def has_categories(X: Any) -> bool:
+    """Whether a data frame or an array has columns that are no numbers."""
+    if hasattr(X, "iloc"):
+        return any(getattr(dtype, "kind", "O") not in "fiub" for dtype in X.dtypes)
+    array = np.asarray(X) if not hasattr(X, "dtype") else X
+    return (
+        getattr(array.dtype, "kind", "f") == "O"
+        and array.ndim == 2
+        and any(isinstance(value, str) for value in array.ravel())
+    )
+
+
+def missing_entries(X: Any) -> NDArray[np.bool_]:
+    """Where a user's array or data frame has no value."""
+    if hasattr(X, "iloc"):
+        return np.asarray(X.isna())
+    array = np.asarray(X)
+    return is_missing(array.ravel()).reshape(array.shape)
+
+
+def restore(X: Any, decoded: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
+    """A copy of what the user gave, with its missing entries, and no others, taken from `decoded`."""
+    if hasattr(X, "iloc"):
+        filled = X.copy()
+        for i in np.flatnonzero(missing.any(axis=0)):
+            filled.isetitem(i, _fill_column(X.iloc[:, i], decoded[missing[:, i], i], missing[:, i]))
+        return filled
+    filled = np.array(X, copy=True)
+    filled[missing] = decoded[missing]
+    return filled
+
+
+def _fill_column(column: Any, values: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
+    """A data frame's column with values where it has none; whole numbers that get fractions become Float64."""
+    filled, kind = column.copy(), getattr(column.dtype, "kind", "O")
+    if kind in "fb":
+        values = values.astype(bool if kind == "b" else f"f{column.dtype.itemsize}")
+    if kind in "iu" and (values % 1).any():
+        filled = filled.astype("Float64")
+    if hasattr(column, "cat"):
+        known = set(column.cat.categories)
+        filled = filled.cat.add_categories([value for value in dict.fromkeys(values) if value not in known])
+    filled[missing] = values
+    return filled
+
+
+def first_row_without_values(x: Values) -> int | None:
+    """The number of the first row in which nothing is observed."""
+    missing = np.isnan(x.reshape(len(x), -1)).all(axis=1)
+    return int(missing.argmax()) if missing.any() else None

@@ -1,0 +1,130 @@
+"""Rows that users bring to a trained model: an npz file, a CSV file, image files or a folder of them."""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.data.arrays import missing_entries
+from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
+from mmdgm.data.csv_files import Sheet, read_sheet, values
+from mmdgm.data.image_files import WHITE, files_in, read_images
+from mmdgm.data.npz import checked_values, read_only_array
+from mmdgm.errors import InputError
+
+ARRAYS = (".npz", ".npy")  # read_npz says how an npz file is made of the latter
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputRows:
+    """Rows as an estimator takes them."""
+
+    names: list[str]
+    x: NDArray[Any]
+    sheet: Sheet | None = None  # the CSV file that they are from
+    skipped: int = 0
+    notes: list[str] = field(default_factory=list)
+    original: NDArray[Any] | None = None  # the array of an npz file, as it is there
+    scale: float = 1.0  # what x is to be multiplied by, from `low` on, to be on the original's scale
+    low: float = 0.0
+
+    def restored(self, filled: NDArray[Any]) -> NDArray[Any]:
+        """Rows like x, filled, as in the original: its shape, type and scale, its observed values to the bit."""
+        if self.original is None or not np.issubdtype(self.original.dtype, np.floating):
+            return filled
+        values = (filled - self.low) * self.scale
+        if self.original.ndim == 4 and self.original.shape != values.shape:  # channels first
+            values = values.reshape(*values.shape[:3], -1).transpose(0, 3, 1, 2)
+        return np.where(np.isnan(self.original), values.reshape(self.original.shape), self.original).astype(
+            self.original.dtype
+        )
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        return missing_entries(self.x)
+
+
+def read_rows(codec: Codec, inputs: list[Path], *, scale: float | None = None, target: str = "label") -> InputRows:
+    """Read what the codec's model was trained on the like of.
+
+    `scale`: what the values of an npz file of images are divided by to lie in [0, 1]; None: as in training.
+    `target`: the column of a CSV file that may hold labels.
+    """
+    if absent := [path for path in inputs if not path.exists()]:
+        raise InputError(f"{absent[0]} is missing")
+    path = inputs[0]
+    alone = [path for path in inputs if path.is_dir() or path.suffix.lower() in (*ARRAYS, ".csv")]
+    if len(inputs) > 1 and alone:
+        raise InputError(f"{alone[0]} is not alone; give one npz or CSV file, one folder, or image files")
+    is_file, ending = not path.is_dir(), path.suffix.lower()
+    if is_file and ending in ARRAYS:
+        return read_array_rows(codec, path, scale)
+    if scale is not None:
+        raise InputError(f"--scale {scale:g}: is for an npz file of images; other values are on a known scale")
+    if is_file and ending == ".csv":
+        return read_sheet_rows(codec, path, target)
+    if not isinstance(codec, ImageCodec):
+        raise InputError(f"{path}: the model was trained on a table; give an npz or CSV file")
+    return read_image_rows(codec, inputs)
+
+
+def read_array_rows(codec: Codec, path: Path, scale: float | None) -> InputRows:
+    """Rows of an npz file, named by their numbers; images also flat, or with the channels first."""
+    original = read_only_array(path)
+    x, names = checked_values(path, original), [str(row) for row in range(len(original))]
+    if not isinstance(codec, ImageCodec):
+        if x.shape[1:] != (len(codec.numeric),):
+            raise InputError(f"{path}: x has the shape {x.shape}, but the model was fitted on {codec.fitted_on}")
+        if not all(codec.numeric):
+            raise InputError(f"{path}: the model was trained on columns with categories; give a CSV file")
+        if scale is not None:
+            raise InputError(f"--scale {scale:g}: is for images; the model was trained on a table")
+        return InputRows(names=names, x=x, original=original)
+    height, width = codec.size[:2]
+    if x.shape[1:] == (math.prod(codec.size),):
+        x = x.reshape(-1, *codec.size)
+    elif x.shape[1:] == (codec.channels, height, width) != codec.size:
+        x = x.transpose(0, 2, 3, 1).reshape(-1, *codec.size)
+    if x.shape[1:] != codec.size:
+        raise InputError(f"{path}: x has the shape {x.shape}, but the model was fitted on {codec.fitted_on}")
+    if scale is not None:
+        if not 0 < scale < math.inf:
+            raise InputError(f"--scale {scale}: give a number above 0")
+        if (x < 0).any() or (x > scale).any():
+            raise InputError(f"{path}: values are not between 0 and {scale:g}, so --scale {scale:g} is not theirs")
+        x, span = codec.rescaled(x, scale), codec.high - codec.low
+        return InputRows(names=names, x=x, original=original, scale=scale / span, low=codec.low)
+    if (codec.brightest or 0) > 2 and 0 < np.nanmax(x, initial=0) <= 1:
+        raise InputError(f"{path}: no value is above 1, unlike in training; if they are scaled, give --scale 1")
+    return InputRows(names=names, x=x, original=original)
+
+
+def read_sheet_rows(codec: Codec, path: Path, target: str) -> InputRows:
+    """Rows of a CSV file: the columns that the model was trained on, found by their names."""
+    if not isinstance(codec, TableCodec):
+        raise InputError(f"{path}: the model was trained on images; give image files or an npz file")
+    sheet, names = read_sheet(path), codec.names
+    if absent := [name for name in names if name not in sheet.header]:
+        raise InputError(f"{path}: has no column {', '.join(absent)}, which the model was trained on")
+    others = [name for name in sheet.header if name not in (*names, target)]
+    notes = [f"{path}: the model was trained without these columns: {', '.join(others)}"] if others else []
+    x = values(sheet, names, codec.numeric)
+    return InputRows(names=[str(row) for row in range(len(x))], x=x, sheet=sheet, notes=notes)
+
+
+def read_image_rows(codec: ImageCodec, inputs: list[Path]) -> InputRows:
+    """Image files, white as bright as in training; within a folder they go by their names alone."""
+    folder = inputs[0].is_dir()
+    files = files_in(inputs[0]) if folder else inputs
+    height, width = codec.size[:2]
+    images = read_images(files, (codec.channels, height, width))
+    notes = [f"{line}; skipped" for line in images.broken]
+    if not images.paths:
+        raise InputError(f"{inputs[0]}: no image is left of {len(files)} ({images.broken[0]})")
+    white = min(codec.high - codec.low, WHITE) if codec.low == 0 else codec.high - codec.low
+    x = images.unit.transpose(0, 2, 3, 1).reshape(-1, *codec.size) * white + codec.low
+    names = [path.name if folder else str(path) for path in images.paths]
+    return InputRows(names=names, x=x.astype(np.float32), skipped=len(images.broken), notes=notes)

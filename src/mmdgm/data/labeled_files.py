@@ -1,0 +1,188 @@
+"""What users bring to train on: an npz file, a folder of images or a CSV file."""
+
+import math
+import re
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.data import csv_files
+from mmdgm.data.arrays import first_row_without_values, missing_entries
+from mmdgm.data.image_files import read_class_folders
+from mmdgm.data.labels import minus_one_is_a_class, read_labels
+from mmdgm.data.npz import checked_values, read_npz
+from mmdgm.data.tables import holds_numbers
+from mmdgm.errors import InputError
+
+Kind = Literal["npz", "images", "csv"]
+SIZE, LARGEST_SIDE = (32, 32), 512  # of images
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabeledData:
+    """What a user brings to train on."""
+
+    path: Path
+    kind: Kind
+    x: NDArray[Any]
+    y: NDArray[Any]
+    unlabeled: Any  # what marks unlabeled rows in y; None: nothing does
+    columns: list[str] | None = None  # of a CSV file, without the target
+    target: str | None = None
+    skipped: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, Any]:
+        """How many rows there are of each kind; raises InputError on labels that no classifier can learn from."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on many classes
+            try:
+                classes, codes = read_labels(self.y, self.unlabeled)
+            except ValueError as error:
+                raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
+        counts = np.bincount(codes[codes >= 0], minlength=len(classes))
+        return {
+            "path": str(self.path),
+            "kind": self.kind,
+            "shape": list(self.x.shape),
+            "columns": self.columns,
+            "target": self.target,
+            "rows": len(codes),
+            "labeled": int(counts.sum()),
+            "labeled_per_class": {str(name): int(n) for name, n in zip(classes, counts, strict=True)},
+            "unlabeled": int((codes < 0).sum()),
+            "missing_values": int(missing_entries(self.x).sum()),
+            "skipped_files": self.skipped,
+        }
+
+
+def read_data(
+    path: Path, *, target: str | None = None, unlabeled: str | None = None, size: str | None = None
+) -> LabeledData:
+    """Read an npz file, a folder of images or a CSV file to train on.
+
+    `target`: the column of a CSV file that holds the labels. `unlabeled`: what marks rows without a label. `size`:
+    what images are resized to, as in 32x32.
+    """
+    if not path.exists():
+        raise InputError(f"{path} is missing")
+    ending = "" if path.is_dir() else path.suffix.lower()
+    if ending not in ("", ".npz", ".csv") or (not ending and not path.is_dir()):
+        raise InputError(f"{path}: give an npz file, a folder of images or a CSV file")
+    if target is not None and ending != ".csv":
+        raise InputError("--target is for a CSV file")
+    if size is not None and ending:
+        raise InputError("--size is for a folder of images")
+    if ending == ".csv":
+        return read_csv_data(path, unlabeled, target)
+    if ending == ".npz":
+        return read_npz_data(path, unlabeled)
+    return read_image_data(path, unlabeled, SIZE if size is None else parse_size(size))
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Height and width from `32x48`."""
+    match = re.fullmatch(r"(\d{1,4})[x×](\d{1,4})", text.strip().lower())
+    height, width = map(int, match.groups()) if match else (0, 0)
+    if not (1 <= height <= LARGEST_SIDE and 1 <= width <= LARGEST_SIDE):
+        raise InputError(f"--size {text}: give height and width up to {LARGEST_SIDE}, as in 32x32")
+    return height, width
+
+
+def read_npz_data(path: Path, mark: str | None) -> LabeledData:
+    """Arrays x and y of an npz file."""
+    arrays = read_npz(path)
+    if absent := [name for name in ("x", "y") if name not in arrays]:
+        held = ", ".join(arrays) or "nothing"
+        raise InputError(f"{path}: holds {held}, but no {absent[0]}; arrays x and y are expected")
+    x, y = checked_values(path, arrays["x"]), arrays["y"]
+    if (row := first_row_without_values(x)) is not None:
+        raise InputError(f"{path}: row {row} of x has no value; leave it out")
+    if y.shape not in ((len(x),), (len(x), 1)):
+        raise InputError(f"{path}: y has the shape {y.shape}, but x has {len(x)} rows; give one label for each")
+    if y.dtype.kind not in "iufbUS":
+        raise InputError(f"{path}: y holds {y.dtype}, but numbers or text are expected")
+    y = y.ravel().astype(str) if y.dtype.kind == "S" else y.ravel()
+    unlabeled, notes = _marker(path, y, mark)
+    return LabeledData(path=path, kind="npz", x=x, y=y, unlabeled=unlabeled, notes=notes)
+
+
+def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[str]]:
+    """What marks unlabeled rows, as a value of y's kind, and what there is to say of it."""
+    if y.dtype.kind == "U":
+        return "-1" if mark is None else mark, []
+    try:
+        value = float("-1" if mark is None else mark)
+    except ValueError:
+        raise InputError(f"--unlabeled {mark}: y holds numbers, so give a number, or nan") from None
+    if y.dtype.kind == "f" and np.isnan(y).any() and not math.isnan(value):
+        raise InputError(f"{path}: y holds NaN; if it marks the unlabeled rows, give --unlabeled nan")
+    if minus_one_is_a_class(y, value):
+        return None, ["the labels are -1 and 1: both are taken as classes, and all rows as labeled"]
+    return int(value) if value.is_integer() else value, []
+
+
+def read_image_data(path: Path, mark: str | None, size: tuple[int, int]) -> LabeledData:
+    """A folder with a subfolder of images for each class."""
+    images = read_class_folders(path, size, unlabeled="unlabeled" if mark is None else mark)
+    return LabeledData(
+        path=path,
+        kind="images",
+        x=images.pixels,
+        y=np.array(images.labels),
+        unlabeled="",
+        skipped=len(images.broken),
+        notes=[f"{line}; skipped" for line in images.broken],
+    )
+
+
+def read_csv_data(path: Path, mark: str | None, target: str | None) -> LabeledData:
+    """A CSV file with a column of labels."""
+    sheet = csv_files.read_sheet(path)
+    if target not in sheet.header:
+        said = f"{path}: give --target, the column" if target is None else f"--target {target}: is no column"
+        raise InputError(f"{said} with the labels; there are {', '.join(sheet.header)}")
+    names = [name for name in sheet.header if name != target]
+    if not names:
+        raise InputError(f"{path}: has no column beside {target}")
+    marks = ("", (mark or "").strip())
+    y = np.array(["" if cell.strip() in marks else cell for cell in sheet.column(target)])
+    _refuse_fractions(path, target, [cell for cell in y.tolist() if cell])
+    numeric = [holds_numbers(sheet.column(name)) for name in names]
+    x = csv_files.values(sheet, names, numeric)
+    missing = missing_entries(x)
+    if missing.all(axis=0).any():
+        name = names[int(missing.all(axis=0).argmax())]
+        raise InputError(f"{path}: column {name} has no value in any row; leave it out")
+    if missing.all(axis=1).any():
+        line = sheet.lines[int(missing.all(axis=1).argmax())]
+        raise InputError(f"{path}: line {line} has no value beside {target}; leave it out")
+    notes = csv_files.oddities(sheet, names, numeric)
+    if mark is None:
+        notes += _likely_marks(set(y.tolist()) - {""})
+    return LabeledData(path=path, kind="csv", x=x, y=y, unlabeled="", columns=names, target=target, notes=notes)
+
+
+def _refuse_fractions(path: Path, target: str, labels: list[str]) -> None:
+    """Labels that are all numbers must be whole, as scikit-learn demands it of a classifier's y."""
+    if not holds_numbers(labels):
+        return
+    if fractions := [cell for cell in labels if float(cell) % 1 > 0]:
+        raise InputError(
+            f"{path}: column {target} holds numbers with fractions, such as {fractions[0]}, which are no classes; "
+            f"give a column of classes by --target, or write the classes as words"
+        )
+
+
+def _likely_marks(labels: set[str]) -> list[str]:
+    """A line on −1 or NaN among labels that are numbers, where two classes are left without it."""
+    if not holds_numbers(labels) or len(labels) < 3:
+        return []
+    marks = [cell for cell in sorted(labels) if float(cell) == -1 or math.isnan(float(cell))]
+    return [
+        f"labels include {m}, taken as a class; if it marks unlabeled rows, give --unlabeled {m}" for m in marks
+    ]

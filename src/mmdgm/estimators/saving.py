@@ -1,0 +1,112 @@
+"""A fitted estimator as a folder: config.json, model.safetensors and metrics.csv. Reading executes nothing.
+
+config.json   the estimator's parameters, how arrays become inputs (codec), the settings and networks of its model
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mmdgm.data.codecs import codec_from_json
+from mmdgm.data.labels import is_nan
+from mmdgm.devices import pick_device
+from mmdgm.errors import InputError
+from mmdgm.files import read_json, read_tensors, write_json, write_tensors
+from mmdgm.models.configs import from_plain, to_plain
+from mmdgm.progress import read_metrics, write_metrics
+
+CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.csv"
+NAN, ITEMS = "(no number)", "(items)"  # in config.json
+
+
+def write_estimator(estimator: Any, folder: Path, more: Mapping[str, Any]) -> None:
+    """Write a fitted estimator's files; `more` goes into config.json too."""
+    write_tensors(folder / WEIGHTS, {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)})
+    write_metrics(folder / METRICS, estimator.history_)
+    write_json(folder / CONFIG, {**describe(estimator), **more})
+
+
+def describe(estimator: Any) -> dict[str, Any]:
+    """An estimator as config.json holds it, but for the weights of its model; one that is not fitted, in part."""
+    described = {
+        "estimator": type(estimator).__name__,
+        "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
+    }
+    if not hasattr(estimator, "codec_"):
+        return described
+    names, classes = (getattr(estimator, name, None) for name in ("feature_names_in_", "classes_"))
+    return {
+        **described,
+        "codec": estimator.codec_.to_json(),
+        "model": to_plain(estimator.config_),
+        "classes": None if classes is None else classes.tolist(),
+        "classes_dtype": None if classes is None else classes.dtype.str,
+        "n_features_in": estimator.n_features_in_,
+        "feature_names_in": None if names is None else list(names),
+        "n_iter": estimator.n_iter_,
+        "n_iter_planned": estimator.n_iter_planned_,
+    }
+
+
+def read_estimator(folder: Path, kinds: Mapping[str, Any], *, device: str | None) -> Any:
+    """The estimator, one of these kinds by name, that `write_estimator` wrote."""
+    if not (folder / CONFIG).exists():
+        raise InputError(f"{folder} holds no saved estimator ({CONFIG} is missing)")
+    saved = read_json(folder / CONFIG)
+    name = str(saved.get("estimator"))
+    if name not in kinds:
+        raise InputError(f"{folder / CONFIG}: the estimator is {name}, not {' or '.join(kinds)}")
+    try:
+        return _restore(kinds[name], saved, folder, device)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError):  # wrong values, or weights that do not fit
+        raise InputError(f"{folder}: {CONFIG} and {WEIGHTS} do not make a {name}") from None
+
+
+def _restore(kind: Any, saved: Mapping[str, Any], folder: Path, device: str | None) -> Any:
+    parameters = {name: _restored(value) for name, value in saved["parameters"].items()}
+    if device is not None:
+        parameters["device"] = device
+    estimator = kind(**parameters)
+    place = pick_device(estimator.device)
+    estimator.codec_, estimator.config_ = codec_from_json(saved["codec"]), from_plain(saved["model"])
+    if saved["classes"] is not None:
+        estimator.classes_ = np.array(saved["classes"], dtype=np.dtype(saved["classes_dtype"]))
+    estimator.n_features_in_ = saved["n_features_in"]
+    if saved["feature_names_in"] is not None:
+        estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
+    estimator.n_iter_, estimator.n_iter_planned_ = saved["n_iter"], saved["n_iter_planned"]
+    estimator.history_ = read_metrics(folder / METRICS)
+    tensors = read_tensors(folder / WEIGHTS)[0]
+    estimator.fill_ = tensors.pop("fill").numpy()
+    model = estimator._build(estimator.config_, n_rows=1)  # the objective waits for the next fit
+    model.load_state_dict(tensors)
+    estimator.model_ = model.to(place, memory_format=torch.channels_last).eval()
+    return estimator
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON holds it."""
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if is_nan(value):
+        return NAN
+    if isinstance(value, dict):  # JSON's keys are text, labels may be numbers
+        return {ITEMS: [[_plain(key), _plain(item)] for key, item in value.items()]}
+    return value
+
+
+def _restored(value: Any) -> Any:
+    """A parameter from what `_plain` made of it."""
+    if value == NAN:
+        return math.nan
+    if isinstance(value, dict):
+        return {_restored(key): _restored(item) for key, item in value[ITEMS]}
+    return tuple(value) if isinstance(value, list) else value

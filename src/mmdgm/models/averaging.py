@@ -1,0 +1,54 @@
+"""The exponential moving average of a network's weights: a component that any classifier can have."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from mmdgm.networks.base import Classifier
+from mmdgm.networks.layers import BatchNorm
+
+
+class AveragedClassifier(nn.Module):
+    """A copy of a classifier whose weights ψ̄ follow the trained ones ψ, and which answers in their place.
+
+    At step t = 0, 1, …, before ψ is changed:
+
+        ψ̄ ← ψ̄ + max(1 − a, 10/(10 + t)) · (ψ − ψ̄)
+
+    where a is the fraction that is kept; early on, ψ̄ spans a tenth of the steps. Batch
+    statistics are averaged likewise. The copy is always in evaluation mode.
+    """
+
+    steps: Tensor  # (): training steps so far
+
+    def __init__(self, classifier: Classifier):
+        super().__init__()
+        self.classifier = copy.deepcopy(classifier).requires_grad_(False).eval()
+        self.register_buffer("steps", torch.zeros(()))
+
+    def train(self, mode: bool = True) -> "AveragedClassifier":
+        return super().train(False)
+
+    @torch.no_grad()
+    def scores_by_batch_statistics(self, x: Tensor) -> Tensor:
+        """Scores of images whose batch statistics are not those of training; averaged ones stay as they are."""
+        norms = [part for part in self.classifier.modules() if isinstance(part, BatchNorm)]
+        for norm in norms:
+            norm.training, norm.momentum = True, 0.0
+        scores: Tensor = self.classifier(x)
+        for norm in norms:
+            norm.training = False
+        return scores
+
+    @torch.no_grad()
+    def follow(self, classifier: Classifier, *, keep: float) -> None:
+        """Move weights and batch statistics towards the classifier's; `keep` is a."""
+        own, new = (
+            [*part.parameters(), *(b for b in part.buffers() if b.is_floating_point())]
+            for part in (self.classifier, classifier)
+        )
+        way = torch._foreach_sub(new, own)
+        torch._foreach_mul_(way, (10 / (10 + self.steps)).clamp(min=1 - keep))
+        torch._foreach_add_(own, way)
+        self.steps += 1

@@ -1,0 +1,241 @@
+"""One run of training: through its stages, log interval by log interval, with checkpoints."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from mmdgm.data.batches import Batches, Store
+from mmdgm.errors import TrainingStopped
+from mmdgm.files import read_metadata, read_tensors, write_tensors
+from mmdgm.progress import Record
+from mmdgm.training.optimizer import fill
+from mmdgm.training.plan import Stage
+from mmdgm.training.schedule import Schedule
+from mmdgm.training.step import Execution
+
+if TYPE_CHECKING:
+    from mmdgm.training.trainer import Trainer
+
+
+class Part(NamedTuple):
+    """A stage of training on the rows that it is for."""
+
+    stage: Stage
+    settings: Any  # of the model's objective in this stage
+    batches: Batches
+    steps: int
+    first: int  # the number of its first step, which rows and noise are functions of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What training came to."""
+
+    steps: int
+    epochs: int
+    planned_epochs: int
+    seconds: float
+    images_per_second: float
+    start_seconds: float  # of compiling and capturing, beside `seconds`
+    execution: Execution
+
+
+@dataclass
+class Position:
+    """Where training is: the part of a checkpoint that is not a tensor."""
+
+    stage: int = 0
+    step: int = 0  # within the stage
+    seconds: float = 0.0
+    start_seconds: float = 0.0  # of compiling and capturing
+    trivial_steps: int = 0  # consecutive steps that a trivial solution has lasted
+
+
+class Loop:
+    """One call of `Trainer.fit`: its position, and the steps that the loop is made of."""
+
+    def __init__(
+        self,
+        trainer: "Trainer",
+        parts: list[Part],
+        seed: int,
+        checkpoint: Path | None,
+        on_log: Sequence[Callable[[Record], None]],
+        revise: Callable[[Store], None] | None,
+        is_over: Callable[[], bool],
+    ):
+        self.trainer, self.model, self.training = trainer, trainer.model, trainer.training
+        self.parts, self.seed, self.checkpoint, self.on_log = parts, seed, checkpoint, on_log
+        self.revise, self.is_over = revise, is_over
+        self.total_steps = sum(part.steps for part in parts)
+        self.at = Position()
+        self.restored_optimizer: dict[str, Tensor] = {}
+        self.saved_at = time.monotonic()
+
+    def finish(self) -> Summary:
+        """Run what remains of all stages."""
+        self.model.train()
+        images, epochs = 0, 0
+        try:
+            while self.at.stage < len(self.parts):
+                self.run_stage()
+                self.at.stage, self.at.step = self.at.stage + 1, 0
+        except StopIteration:
+            pass
+        if not self.weights_are_finite():
+            self.stop("a weight became infinite or no number", "a lower learning_rate")
+        for i, part in enumerate(self.parts[: self.at.stage + 1]):
+            steps = part.steps if i < self.at.stage else self.at.step
+            images += steps * sum(part.batches.sizes)
+            epochs += steps // part.batches.steps_per_epoch
+        return Summary(
+            steps=self.steps_done(),
+            epochs=epochs,
+            planned_epochs=sum(part.stage.epochs for part in self.parts),
+            seconds=self.at.seconds,
+            images_per_second=images / max(self.at.seconds, 1e-9),
+            start_seconds=self.at.start_seconds,
+            execution=self.trainer.execution(self.total_steps),
+        )
+
+    def run_stage(self) -> None:
+        """Run what remains of the current stage, log interval by log interval."""
+        part = self.parts[self.at.stage]
+        schedule = self.schedule(part)
+        started = time.monotonic()
+        self.stepper = self.trainer.stepper(part, self.trainer.execution(self.total_steps))
+        fill(self.stepper.optimizer, dict(self.model.named_parameters()), self.restored_optimizer)
+        self.restored_optimizer = {}
+        self.at.start_seconds += time.monotonic() - started
+        every = part.stage.log_every
+        while self.at.step < part.steps:
+            start, started = self.at.step, time.monotonic()
+            end = min((start // every + 1) * every, part.steps)
+            taken, metrics = self.run_interval(part, range(start, end), schedule)
+            self.at.step += taken
+            seconds = time.monotonic() - started
+            self.at.seconds += seconds
+            self.check(metrics, part, steps=taken)
+            self.log(metrics, part, schedule.rate(self.at.step - 1), taken / seconds)
+            if self.is_over():
+                raise StopIteration
+            if self.revise is not None and self.at.step < part.steps:
+                self.revise(self.stepper.store)
+            self.save_if_due()
+
+    def run_interval(self, part: Part, steps: range, schedule: Schedule) -> tuple[int, dict[str, float]]:
+        """Take steps of the stage, all or until it is over; returns how many, and the means of the terms."""
+        stride, taken = self.trainer.interval(part.stage), 0
+        sums: dict[str, float] = {}
+        for start in range(steps.start, steps.stop, stride):
+            some = range(start, min(start + stride, steps.stop))
+            means = self.stepper.run(
+                part.batches,
+                self.seed,
+                range(part.first + some.start, part.first + some.stop),
+                [schedule.rate(step) for step in some],
+                [schedule.progress(step) for step in some],
+            )
+            sums = {name: sums.get(name, 0.0) + len(some) * mean for name, mean in means.items()}
+            taken += len(some)
+            if self.is_over():
+                break
+        return taken, {name: total / taken for name, total in sums.items()}
+
+    def steps_done(self) -> int:
+        """Steps so far, over all stages."""
+        return sum(part.steps for part in self.parts[: self.at.stage]) + self.at.step
+
+    def schedule(self, part: Part) -> Schedule:
+        return Schedule(
+            name=self.training.schedule,
+            base=part.stage.learning_rate,
+            total_steps=part.steps,
+            steps_per_epoch=part.batches.steps_per_epoch,
+            warmup_steps=part.stage.warmup_steps,
+            decay_start=self.training.decay_start,
+            decay_factor=self.training.decay_factor,
+        )
+
+    def check(self, metrics: dict[str, float], part: Part, *, steps: int) -> None:
+        """Stop when the objective is no number, or has long shown a trivial solution."""
+        broken = [name for name, value in metrics.items() if not abs(value) < float("inf")]
+        if broken:
+            self.stop(f"{', '.join(broken)} became infinite or no number", "a lower learning_rate")
+        trivial = self.model.trivial_solution(metrics, part.settings)
+        self.at.trivial_steps = self.at.trivial_steps + steps if trivial else 0
+        if trivial and 0 < self.training.patience <= self.at.trivial_steps:
+            remedy = "a lower learning_rate, more warmup_steps, or another seed"
+            self.stop(f"for {self.at.trivial_steps} steps {trivial}", remedy)
+
+    def stop(self, reason: str, remedy: str) -> None:
+        kept = ""
+        if self.checkpoint is not None and self.checkpoint.exists():
+            step = checkpoint_step(self.checkpoint)
+            kept = f"; the last good checkpoint, step {step}, is kept in {self.checkpoint}"
+        raise TrainingStopped(f"stopped at step {self.steps_done()}: {reason}; try {remedy}{kept}")
+
+    def log(self, metrics: dict[str, float], part: Part, rate: float, steps_per_second: float) -> None:
+        before = sum(earlier.stage.epochs for earlier in self.parts[: self.at.stage])
+        record = Record(
+            stage=part.stage.name,
+            step=self.steps_done(),
+            total_steps=self.total_steps,
+            epoch=before + self.at.step / part.batches.steps_per_epoch,
+            total_epochs=sum(part.stage.epochs for part in self.parts),
+            learning_rate=rate,
+            metrics=metrics,
+            images_per_second=steps_per_second * sum(part.batches.sizes),
+            seconds=self.at.seconds,
+        )
+        for listener in self.on_log:
+            listener(record)
+
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    def save_if_due(self) -> None:
+        """Save now and then, but never over a good checkpoint with a bad state."""
+        due = time.monotonic() - self.saved_at >= self.training.checkpoint_seconds
+        good = self.at.trivial_steps == 0 or self.training.patience == 0
+        first = self.trainer.fabric.is_global_zero
+        if self.checkpoint is not None and first and due and good and self.weights_are_finite():
+            self.save(self.checkpoint)
+            self.saved_at = time.monotonic()
+
+    def weights_are_finite(self) -> bool:
+        """The terms of a step are computed before its update, so they do not tell."""
+        return all(bool(value.isfinite().all()) for value in self.model.state_dict().values())
+
+    def save(self, checkpoint: Path) -> None:
+        """Write all that the rest of the run depends on."""
+        tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
+        optimizer = self.stepper.optimizer
+        for name, parameter in self.model.named_parameters():
+            for kind, value in optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer/{name}/{kind}"] = value
+        if self.revise is not None and self.trainer.store is not None:
+            tensors["store/x"] = self.trainer.store.x
+        write_tensors(checkpoint, tensors, {**vars(self.at), "total_step": self.steps_done()})
+
+    def restore(self, checkpoint: Path) -> None:
+        """Take up the state of a checkpoint."""
+        tensors, metadata = read_tensors(checkpoint)
+        metadata.pop("total_step")
+        self.at = Position(**metadata)
+        groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "store": {}}
+        for key, value in tensors.items():
+            group, _, name = key.partition("/")
+            groups[group][name] = value
+        self.model.load_state_dict(groups["model"])
+        self.restored_optimizer = groups["optimizer"]
+        if groups["store"] and self.trainer.store is not None:
+            self.trainer.store.x.copy_(groups["store"]["x"])
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    """The step, over all stages, at which a checkpoint was made; 0 where there is none."""
+    return int(read_metadata(checkpoint)["total_step"]) if checkpoint.exists() else 0

@@ -1,0 +1,101 @@
+"""The margin losses against hand-computed values, literal loops, scikit-learn and numerical gradients."""
+
+import pytest
+import torch
+from sklearn.metrics import hinge_loss
+from torch.autograd import gradcheck
+
+from mmdgm.models.losses import hat, hinge, label_balance
+
+SCORES = torch.tensor([[2.0, 0.5, -1.0], [0.2, 0.1, 0.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
+
+
+def random_scores(rows=40, classes=5):
+    torch.manual_seed(0)
+    return torch.randn(rows, classes, dtype=torch.float64), torch.randint(classes, (rows,))
+
+
+def test_hinge_by_hand():
+    # leads by 1.5 ≥ 1; leads by .1 only; true class 2 trails class 1 by 2
+    assert hinge(SCORES, torch.tensor([0, 0, 2]), margin=1.0).tolist() == pytest.approx([0.0, 0.9, 3.0])
+    assert hinge(SCORES, torch.tensor([0, 0, 2]), margin=3.0).tolist() == pytest.approx([1.5, 2.9, 5.0])
+
+
+def test_hinge_of_equal_scores_is_the_margin():
+    assert hinge(torch.zeros(4, 10), torch.arange(4), margin=3.0).tolist() == [3.0] * 4
+
+
+def test_hinge_is_the_literal_maximum():
+    scores, y = random_scores()
+    literal = [
+        max((2.0 if k != label else 0.0) + row[k] - row[label] for k in range(5))
+        for row, label in zip(scores.tolist(), y.tolist(), strict=True)
+    ]
+    torch.testing.assert_close(hinge(scores, y, margin=2.0), torch.tensor(literal, dtype=torch.float64))
+
+
+def test_hinge_with_margin_1_is_scikit_learns():
+    scores, y = random_scores()
+    assert hinge(scores, y, margin=1.0).mean().item() == pytest.approx(
+        hinge_loss(y, scores.numpy(), labels=range(5))
+    )
+
+
+def test_hinge_bounds_the_number_of_errors():
+    scores, y = random_scores()
+    assert (hinge(scores, y, margin=1.0) >= (scores.argmax(1) != y).double()).all()
+
+
+def test_hinge_subgradient_raises_the_true_score_and_lowers_the_worst_rival():
+    scores = SCORES.clone().requires_grad_()
+    hinge(scores, torch.tensor([0, 0, 2]), margin=1.0).sum().backward()
+    # a satisfied margin gives nothing; row 2's worst rival of class 0 is class 1; row 3's rival is class 1
+    assert scores.grad.tolist() == [[0, 0, 0], [-1, 1, 0], [0, 1, -1]]
+
+
+def test_hat_is_the_gap_to_the_second_largest_score():
+    scores, _ = random_scores()
+    best, second = scores.topk(2, dim=1).values.T
+    torch.testing.assert_close(hat(scores, scores.argmax(1), margin=1.5), (1.5 - (best - second)).clamp(min=0))
+    assert hat(SCORES, SCORES.argmax(1), margin=1.0).tolist() == pytest.approx([0.0, 0.9, 0.0])
+    assert hat(SCORES, torch.tensor([0, 0, 2]), margin=1.0).tolist() == pytest.approx([0.0, 0.9, 3.0])
+
+
+def test_hat_of_two_classes_has_the_shape_of_a_hat():
+    s = torch.linspace(-2, 2, 41, dtype=torch.float64)
+    scores = torch.stack([s / 2, -s / 2], dim=1)
+    torch.testing.assert_close(hat(scores, scores.argmax(1), margin=1.0), (1 - s.abs()).clamp(min=0))
+
+
+def test_label_balance_by_hand():
+    labeled = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+    unlabeled = torch.tensor([[3.0, 0.0], [1.0, -1.0], [0.0, 0.5], [2.0, 1.0]])
+    # labeled: (1, 2)/2 = (.5, 1); unlabeled: class 0 collects 3 + 1 + 2 = 6, class 1 collects .5: (1.5, .125)
+    expected = ((1.5 - 0.5) ** 2 + (0.125 - 1.0) ** 2) ** 0.5
+    assert label_balance(labeled, torch.tensor([0, 1]), unlabeled).item() == pytest.approx(expected)
+
+
+def test_label_balance_of_the_same_rows_is_zero_with_a_finite_gradient():
+    scores = SCORES.clone().requires_grad_()
+    balance = label_balance(scores, SCORES.argmax(1), scores)
+    balance.backward()
+    assert balance.item() == 0
+    assert scores.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("margin", [1.0, 3.0])
+def test_gradients_are_the_numerical_ones(margin):
+    scores, y = random_scores(rows=6)
+    unlabeled = torch.randn(9, 5, dtype=torch.float64).requires_grad_()
+    scores.requires_grad_()
+    assert gradcheck(lambda s: hinge(s, y, margin=margin), (scores,))
+    assert gradcheck(lambda s: hat(s, s.argmax(1), margin=margin), (unlabeled,))
+    assert gradcheck(lambda s, u: label_balance(s, y, u), (scores, unlabeled))
+
+
+def test_label_balance_with_other_shares():
+    scores, y = torch.tensor([[2.0, 0.0], [0.0, 4.0]]), torch.tensor([0, 1])
+    unlabeled = torch.tensor([[3.0, 1.0]])
+    # labeled rows collect (1, 2), weighted (0.5, 3); the unlabeled one (3, 0)
+    found = label_balance(scores, y, unlabeled, weight=torch.tensor([0.5, 1.5]))
+    torch.testing.assert_close(found, torch.tensor((2.5**2 + 3.0**2) ** 0.5))

@@ -1,0 +1,49 @@
+"""Rows as points: where an image's edges lie, and what of it a point keeps."""
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+
+from mmdgm.propagation.features import edges, outlines, points_of
+
+
+def test_edges_lie_where_light_begins_and_in_its_direction():
+    x = torch.zeros(1, 1, 12, 12)
+    x[..., 7:] = 1  # light begins at 6.5, and the gradient points to the right, direction 0
+    maps = edges(x)
+    assert maps.shape == (1, 8, 4, 4)
+    assert (maps[0, 1:] == 0).all()
+    assert maps[0, 0].argmax(dim=1).tolist() == [2] * 4  # kept are pixels 1, 4, 7 and 10
+    below = edges(x.mT)  # light begins below: down is a quarter turn on
+    torch.testing.assert_close(below[0, 2], maps[0, 0].mT)
+    assert (below[0, [0, 1, 3, 4, 5, 6, 7]] == 0).all()
+
+
+def test_an_edge_between_two_directions_counts_for_both():
+    v, u = torch.meshgrid(torch.arange(12.0), torch.arange(12.0), indexing="ij")
+    angle = 0.75 * torch.pi / 4  # three quarters of the way from direction 0 to direction 1
+    plane = (u * np.cos(angle) + v * np.sin(angle))[None, None]
+    maps = edges(plane)[0].square()
+    torch.testing.assert_close(maps[0], torch.full((4, 4), 0.25), atol=1e-4, rtol=0)
+    torch.testing.assert_close(maps[1], torch.full((4, 4), 0.75), atol=1e-4, rtol=0)
+    assert maps[2:].abs().max() < 1e-4
+
+
+def test_outlines_hardly_see_how_an_image_is_slanted_and_where_it_lies():
+    digits = torch.zeros(200, 1, 20, 20)
+    digits[..., 6:14, 6:14] = torch.tensor(load_digits().images[:200], dtype=torch.float32)[:, None] / 16
+    moved = digits.roll((2, -3), dims=(2, 3))
+    both = outlines(torch.cat([digits, moved]), straighten=True)
+    assert (both[:200] * both[200:]).sum(dim=1).min() > 0.99
+    assert (both[:199] * both[1:200]).sum(dim=1).median() < 0.5
+
+
+def test_points_of_rows():
+    generator = torch.Generator().manual_seed(0)
+    table = torch.rand(50, 12, 1, 1, generator=generator)
+    torch.testing.assert_close(points_of(table), table.flatten(1))
+    wide = points_of(torch.rand(50, 300, 1, 1, generator=generator))
+    assert wide.shape == (50, 30)
+    torch.testing.assert_close(wide.norm(dim=1), torch.ones(50))
+    images = torch.rand(70, 3, 16, 16, generator=generator)
+    torch.testing.assert_close(points_of(images), outlines(images, straighten=False))

@@ -1,0 +1,113 @@
+"""Labels along neighbours: what comes where, and what is sure."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_digits, make_moons
+
+from mmdgm.data.splits import labeled_draw
+from mmdgm.propagation.graph import handwriting_graph, neighbour_graph
+from mmdgm.propagation.propagate import KAPPA_HANDWRITING, diffuse, nearest, propagate, propagate_to_all
+
+
+def test_diffusion_solves_the_linear_system():
+    points = torch.rand(1203, 5, generator=torch.Generator().manual_seed(0))
+    graph = neighbour_graph(points, neighbours=7)
+    y = np.full(len(points), -1)
+    y[:6] = [0, 1, 2, 0, 1, 2]
+    given = np.eye(3)[y] * (y >= 0)[:, None]
+    expected = np.linalg.solve(np.eye(len(points)) - 0.99 * graph.toarray(), given)
+    np.testing.assert_allclose(diffuse(graph, y, kappa=0.99), expected, rtol=1e-3, atol=1e-6)
+
+
+def test_a_label_goes_along_a_chain_and_no_further():
+    angles = torch.tensor([0.0, 0.2, 0.4, 0.6, 2.0, 2.2, 2.4, 4.5, 4.6])  # three arcs of a circle
+    points = torch.stack([angles.cos(), angles.sin()], dim=1)
+    y = np.array([0, -1, -1, -1, 1, -1, -1, -1, -1])
+    reached = diffuse(neighbour_graph(points, neighbours=1), y, kappa=0.99)
+    assert (reached[:4, 0] > 0).all()
+    assert (reached[4:, 0] == 0).all()
+    assert (reached[4:7, 1] > 0).all()
+    assert (reached[7:] == 0).all()
+
+
+def test_propagated_labels_of_digits():
+    digits = load_digits()
+    x = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
+    x = torch.nn.functional.interpolate(x, scale_factor=3, mode="bilinear")
+    labeled = labeled_draw(digits.target, 50, seed=0)
+    y = np.full(len(x), -1)
+    y[labeled] = digits.target[labeled]
+    graph = handwriting_graph(x)
+    everyone, surest = (propagate(graph, y, kappa=KAPPA_HANDWRITING, share=share) for share in (1.0, 0.8))
+    assert (everyone[labeled] == digits.target[labeled]).all()
+    assert (everyone >= 0).all()
+    known = surest >= 0
+    assert (surest[known] == everyone[known]).all()
+    assert known[y < 0].mean() == pytest.approx(0.8, abs=0.005)
+    wrong, wrong_of_surest = (everyone != digits.target).mean(), (surest != digits.target)[known].mean()
+    assert wrong < 0.04
+    assert wrong_of_surest < wrong / 2
+
+
+def test_the_surest_are_those_with_the_largest_share_of_their_labels_ahead():
+    graph = np.zeros((8, 8))
+    graph[[0, 1], [1, 2]] = 0.5, 0.3  # row 1 lies between two labels
+    graph[[3, 4, 5, 6], [4, 5, 6, 7]] = 0.2  # to row 7 comes little, but nothing else
+    y = np.array([0, -1, 1, 0, -1, -1, -1, -1])
+    symmetric = csr_matrix(graph + graph.T)
+    assert propagate(symmetric, y, kappa=KAPPA_HANDWRITING, share=1.0).tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert propagate(symmetric, y, kappa=KAPPA_HANDWRITING, share=0.8).tolist() == [0, -1, 1, 0, 0, 0, 0, 0]
+
+
+def test_rows_that_no_label_reaches_get_no_label():
+    upright, lying, square = (torch.zeros(30, 1, 12, 12) for _ in range(3))
+    generator = torch.Generator().manual_seed(0)
+    upright[..., 3:9, 5:7] = 0.8 + 0.2 * torch.rand(30, 1, 6, 2, generator=generator)
+    lying[..., 5:7, 3:9] = 0.8 + 0.2 * torch.rand(30, 1, 2, 6, generator=generator)
+    square[..., 2:10, 2:10] = 0.8 + 0.2 * torch.rand(30, 1, 8, 8, generator=generator)
+    y = np.full(90, -1)
+    y[[0, 30]] = 0, 1
+    labels = propagate(handwriting_graph(torch.cat([upright, lying, square])), y, kappa=KAPPA_HANDWRITING)
+    assert labels.tolist() == [0] * 30 + [1] * 30 + [-1] * 30
+
+
+def moons(n, seed=0):
+    """Two half circles that grip into each other: straight lines do not part them, a walk along each does."""
+    rng = np.random.default_rng(seed)
+    x, y = make_moons(n, noise=0.05, random_state=int(rng.integers(1000)))
+    return x.astype(np.float32)[:, :, None, None], y
+
+
+def test_labels_go_along_both_moons():
+    x, y = moons(400)
+    given = np.full(400, -1)
+    given[[np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]]] = 0, 1
+    labels = propagate_to_all(torch.from_numpy(x), given, rng=np.random.RandomState(0))
+    assert (labels == y).mean() > 0.99
+
+
+def test_many_rows_take_the_label_of_the_nearest(monkeypatch):
+    monkeypatch.setattr("mmdgm.propagation.propagate.ROWS", 300)
+    x, y = moons(2000)
+    given = np.full(2000, -1)
+    given[:20] = y[:20]
+    labels = propagate_to_all(torch.from_numpy(x), given, rng=np.random.RandomState(0))
+    assert (labels[:20] == y[:20]).all()
+    assert (labels == y).mean() > 0.98
+
+
+def test_a_group_that_no_label_reaches_takes_the_nearest_label():
+    x = np.concatenate([np.linspace(0, 1, 30), np.linspace(10, 11, 30), np.linspace(18, 19, 30)])
+    given = np.full(90, -1)
+    given[[0, 45]] = 0, 1
+    points = torch.from_numpy(x).float()[:, None, None, None]
+    labels = propagate_to_all(points, given, rng=np.random.RandomState(0))
+    assert labels.tolist() == [0] * 30 + [1] * 60
+
+
+def test_the_nearest_of_others():
+    others = torch.tensor([[0.0], [10.0], [4.0]])
+    assert nearest(torch.tensor([[1.0], [6.9], [7.1], [99.0]]), others).tolist() == [0, 2, 1, 1]
+    assert nearest(torch.empty(0, 1), others).shape == (0,)
