@@ -3,17 +3,26 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.ndimage import map_coordinates
 
 from mmdgm.data import augmentation
-from mmdgm.data.augmentation import Distortion, distort, upright, warp, waves
+from mmdgm.data.augmentation import Distortion, Warp, distort, upright, warp, waves
 
 NOTHING = {"angle": 0.0, "down": 0.0, "right": 0.0, "scale": 1.0, "slant": 0.0}
 NO_DISTORTION = {"turn": 0.0, "shift": 0.0, "zoom": 0.0, "shear": 0.0}
 
 
-def warped(x, bent=None, **amounts):
+def warped(x, bent=None, edges="zeros", **amounts):
     amounts = {name: torch.full((len(x),), value) for name, value in {**NOTHING, **amounts}.items()}
-    return warp(x, **amounts, bent=bent)
+    return warp(x, Warp(**amounts), bent=bent, edges=edges)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What each call of warp is asked for, by name; images stay."""
+    calls = []
+    monkeypatch.setattr(augmentation, "warp", lambda x, by, **more: calls.append({**by._asdict(), **more}) or x)
+    return calls
 
 
 @pytest.fixture
@@ -34,6 +43,57 @@ def test_whole_pixels_down_and_right_bring_zeros_in(images):
     moved = torch.zeros_like(images)
     moved[..., 2:, 1:] = images[..., :-2, :-1]
     torch.testing.assert_close(warped(images, down=2.0, right=1.0), moved)
+
+
+def test_whole_pixels_down_and_right_repeat_the_border(images):
+    padded = np.pad(images.numpy(), ((0, 0), (0, 0), (2, 0), (1, 0)), mode="edge")[..., :-2, :-1]
+    moved = warped(images, down=2.0, right=1.0, edges="border")
+    torch.testing.assert_close(moved, torch.from_numpy(padded))
+
+
+@pytest.mark.parametrize(("edges", "mode"), [("zeros", "grid-constant"), ("border", "nearest")])
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"down": 0.7, "right": -3.4},
+        {"angle": 0.6},
+        {"scale": 0.5},
+        {"slant": -0.8},
+        {"angle": -0.4, "down": 1.2, "right": 2.3, "scale": 1.3, "slant": 0.5},
+    ],
+)
+def test_warps_are_scipy_s_interpolation(edges, mode, amounts):
+    x = torch.rand(2, 2, 7, 10, generator=torch.Generator().manual_seed(0))
+    by = {**NOTHING, **amounts}
+    v, u = np.mgrid[:7, :10] - np.array([3.0, 4.5])[:, None, None]
+    cos, sin = math.cos(by["angle"]), math.sin(by["angle"])
+    across = (cos * u - sin * v) / by["scale"] + by["slant"] * v - by["right"] + 4.5
+    along = (sin * u + cos * v) / by["scale"] - by["down"] + 3
+    expected = [
+        [map_coordinates(map_.astype(float), [along, across], order=1, mode=mode) for map_ in image]
+        for image in x.numpy()
+    ]
+    found = warped(x, edges=edges, **amounts).double()
+    torch.testing.assert_close(found, torch.tensor(np.array(expected)), atol=1e-5, rtol=0)
+
+
+def test_what_comes_in_is_what_the_distortion_says():
+    torch.manual_seed(0)
+    white = torch.ones(50, 1, 8, 8)
+    amounts = {"turn": 20.0, "shift": 3.0, "zoom": 0.2, "shear": 0.1, "bend": 0.7}
+    border = Distortion(**amounts, edges="border")(white, torch.tensor(1.0))
+    torch.testing.assert_close(border, white)
+    darker = Distortion(**amounts, edges="zeros")(white, torch.tensor(1.0)).amin(dim=(1, 2, 3)) < 0.99
+    assert darker.float().mean() > 0.9
+
+
+def test_edges_change_nothing_but_what_comes_in(images):
+    torch.manual_seed(0)
+    zeros = distort(images, turn=0.0, shift=2.0, zoom=0.0, shear=0.0)
+    torch.manual_seed(0)
+    border = distort(images, turn=0.0, shift=2.0, zoom=0.0, shear=0.0, edges="border")
+    torch.testing.assert_close(border[..., 2:-2, 2:-2], zeros[..., 2:-2, 2:-2])
+    assert not torch.allclose(border, zeros)
 
 
 def test_half_a_pixel_is_the_mean_of_two(images):
@@ -68,19 +128,19 @@ def test_images_that_are_not_square_turn_in_pixels_not_in_sides():
 LIMITS = {"angle": math.radians(20), "down": 3.0, "right": 3.0, "scale": 0.2, "slant": 0.1}
 
 
-def test_each_image_has_amounts_of_its_own_within_the_limits(monkeypatch):
+def test_each_image_has_amounts_of_its_own_within_the_limits(drawn):
     torch.manual_seed(0)
-    drawn = {}
-    monkeypatch.setattr(augmentation, "warp", lambda x, **amounts: drawn.update(amounts) or x)
     distort(torch.rand(2000, 1, 8, 8), turn=20, shift=3, zoom=0.2, shear=0.1)
-    drawn["scale"] = drawn["scale"] - 1
-    assert drawn.pop("bent") is None
-    assert drawn.keys() == LIMITS.keys()
+    (amounts,) = drawn
+    amounts["scale"] = amounts["scale"] - 1
+    assert amounts.pop("bent") is None
+    assert amounts.pop("edges") == "zeros"
+    assert amounts.keys() == LIMITS.keys()
     for name, limit in LIMITS.items():
-        assert 0.99 * limit < drawn[name].abs().max() <= limit
-        assert drawn[name].std() == pytest.approx(limit / math.sqrt(3), rel=0.05)  # uniform
-        assert abs(drawn[name].mean()) < 0.05 * limit
-    assert (torch.corrcoef(torch.stack(list(drawn.values()))) - torch.eye(5)).abs().max() < 0.08
+        assert 0.99 * limit < amounts[name].abs().max() <= limit
+        assert amounts[name].std() == pytest.approx(limit / math.sqrt(3), rel=0.05)  # uniform
+        assert abs(amounts[name].mean()) < 0.05 * limit
+    assert (torch.corrcoef(torch.stack(list(amounts.values()))) - torch.eye(5)).abs().max() < 0.08
 
 
 def test_an_image_is_bent_where_the_movements_lead():
@@ -115,9 +175,7 @@ def test_waves_are_normal_smooth_and_each_image_s_own():
     assert torch.corrcoef(far)[0, 1].abs() < 0.06
 
 
-def test_strength_is_a_factor_of_all_amounts(monkeypatch, images):
-    drawn = []
-    monkeypatch.setattr(augmentation, "warp", lambda x, **amounts: drawn.append(amounts) or x)
+def test_strength_is_a_factor_of_all_amounts(drawn, images):
     for strength in (1.0, torch.tensor(0.25)):
         torch.manual_seed(0)
         distort(images, turn=20, shift=3, zoom=0.2, shear=0.1, bend=0.7, strength=strength)
@@ -153,7 +211,7 @@ def test_distortion_fades_at_the_end_of_training(monkeypatch, images, fading, re
     found = Distortion(**amounts, fading=fading)(images, torch.tensor(remaining, dtype=torch.float64))
     assert found is images
     assert float(asked.pop("strength")) == pytest.approx(strength)
-    assert asked == amounts
+    assert asked == {**amounts, "edges": "zeros"}
 
 
 def test_no_distortion_leaves_images_themselves(images):

@@ -1,11 +1,13 @@
 """The margin losses against hand-computed values, literal loops, scikit-learn and numerical gradients."""
 
+import math
+
 import pytest
 import torch
 from sklearn.metrics import hinge_loss
 from torch.autograd import gradcheck
 
-from mmdgm.models.losses import hat, hinge, label_balance
+from mmdgm.models.losses import hat, hinge, label_balance, lead
 
 SCORES = torch.tensor([[2.0, 0.5, -1.0], [0.2, 0.1, 0.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
 
@@ -99,3 +101,85 @@ def test_label_balance_with_other_shares():
     # labeled rows collect (1, 2), weighted (0.5, 3); the unlabeled one (3, 0)
     found = label_balance(scores, y, unlabeled, weight=torch.tensor([0.5, 1.5]))
     torch.testing.assert_close(found, torch.tensor((2.5**2 + 3.0**2) ** 0.5))
+
+
+def smoothed_by_hand(scores, y, margin, smoothing):
+    losses = []
+    for row, label in zip(scores.tolist(), y.tolist(), strict=True):
+        shortfalls = [(margin if k != label else 0.0) + row[k] - row[label] for k in range(len(row))]
+        losses.append(smoothing * math.log(sum(math.exp(s / smoothing) for s in shortfalls)))
+    return torch.tensor(losses, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("margin", [1.0, 3.0])
+def test_the_smoothed_hinge_is_the_literal_logarithm_of_sums(margin, smoothing):
+    scores, y = random_scores()
+    expected = smoothed_by_hand(scores, y, margin, smoothing)
+    torch.testing.assert_close(hinge(scores, y, margin=margin, smoothing=smoothing), expected)
+    torch.testing.assert_close(hat(scores, y, margin=margin, smoothing=smoothing), expected)
+
+
+def test_the_smoothed_hinge_by_hand():
+    # two classes, margin 1, the true one behind by 1: log(1 + e²); equal: T·log(1 + 3·e^(margin/T))
+    scores = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    assert hinge(scores, torch.tensor([0]), margin=1.0, smoothing=1.0).item() == pytest.approx(
+        math.log1p(math.exp(2))
+    )
+    assert hinge(torch.zeros(1, 4), torch.tensor([2]), margin=1.0, smoothing=0.5).item() == pytest.approx(
+        0.5 * math.log1p(3 * math.exp(2))
+    )
+
+
+def test_without_margin_and_with_smoothing_1_it_is_the_cross_entropy():
+    scores, y = random_scores()
+    cross_entropy = torch.nn.functional.cross_entropy(scores, y, reduction="none")
+    torch.testing.assert_close(hinge(scores, y, margin=0.0, smoothing=1.0), cross_entropy)
+
+
+def test_smoothing_lies_above_the_maximum_and_goes_to_it():
+    scores, y = random_scores()
+    exact, last = hinge(scores, y, margin=1.0), math.inf
+    assert torch.equal(hinge(scores, y, margin=1.0, smoothing=0.0), exact)
+    for smoothing in (1.0, 0.1, 1e-2, 1e-4):
+        above = hinge(scores, y, margin=1.0, smoothing=smoothing) - exact
+        assert (above >= -1e-12).all()
+        assert above.max() <= smoothing * math.log(5) + 1e-12
+        assert above.max() < last
+        last = above.max()
+
+
+def test_the_smoothed_hinge_s_gradient_is_softmax_minus_one_hot():
+    scores, y = random_scores()
+    scores.requires_grad_()
+    hinge(scores, y, margin=1.5, smoothing=0.4).sum().backward()
+    for row, label, found in zip(scores.tolist(), y.tolist(), scores.grad.tolist(), strict=True):
+        powers = [math.exp((s + (1.5 if k != label else 0.0)) / 0.4) for k, s in enumerate(row)]
+        expected = [power / sum(powers) - (k == label) for k, power in enumerate(powers)]
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.3, 1.0])
+def test_smoothed_gradients_are_the_numerical_ones(smoothing):
+    scores, y = random_scores(rows=6)
+    scores.requires_grad_()
+    assert gradcheck(lambda s: hinge(s, y, margin=1.0, smoothing=smoothing), (scores,))
+    assert gradcheck(lambda s: hat(s, s.argmax(1), margin=1.0, smoothing=smoothing), (scores,))
+
+
+def test_large_scores_and_little_smoothing_stay_finite():
+    scores = torch.tensor([[1e4, 0.0], [0.0, 1e4]]).requires_grad_()
+    found = hinge(scores, torch.tensor([0, 0]), margin=1.0, smoothing=1e-2)
+    assert found.tolist() == pytest.approx([0.0, 10001.0])
+    found.sum().backward()
+    assert scores.grad.tolist() == [[0, 0], [-1, 1]]
+
+
+def test_the_lead_is_that_of_the_largest_score():
+    assert lead(SCORES).tolist() == pytest.approx([1.5, 0.1, 2.0])
+    assert lead(torch.tensor([[2.0, 2.0, 1.0], [-3.0, -1.0, -5.0]])).tolist() == [0.0, 2.0]
+    scores, _ = random_scores()
+    ordered = [sorted(row) for row in scores.tolist()]
+    assert lead(scores).tolist() == pytest.approx([row[-1] - row[-2] for row in ordered])
+    # the margin less the lead is the hat loss, where it is not 0
+    torch.testing.assert_close(hat(scores, scores.argmax(1), margin=2.0), (2 - lead(scores)).clamp(min=0))
