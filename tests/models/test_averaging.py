@@ -1,11 +1,13 @@
 """The averaged classifier: what the average is, who sees distorted images, whose guesses count."""
 
+import copy
 import dataclasses
 
 import pytest
 import torch
 
 from mmdgm.data import augmentation
+from mmdgm.data.appearance import Appearance
 from mmdgm.data.augmentation import Distortion
 from mmdgm.data.batches import Batch
 from mmdgm.models import (
@@ -40,6 +42,13 @@ def averaged_m2(**changes):
     return MarginalConditionalVAE(*networks(), settings, n_classes=3)
 
 
+MODERN = {
+    "accept": 1e-3,
+    "weak_shift": 1.0,
+    "smoothing": 0.3,
+    "bound_share": 0.5,
+    "appearance": Appearance(contrast=0.5, brightness=0.3, invert=0.5, blur=1.0, cutout=4),
+}
 MODELS = pytest.mark.parametrize("build", [averaged, averaged_m2])
 
 
@@ -165,6 +174,53 @@ def test_the_average_is_a_copy_of_its_own():
     assert torch.equal(average.classifier.last.weight, classifier.last.weight)
 
 
+def trained_average():
+    """An average whose batch statistics are those of other images, and images."""
+    torch.manual_seed(3)
+    classifier = conv_classifier(SHAPE, n_classes=3, narrow=False)
+    for _ in range(5):
+        classifier(torch.rand(8, *SHAPE))
+    average = AveragedClassifier(classifier)
+    for _ in range(3):
+        shift_weights(classifier)
+        average.follow(classifier, keep=0.5)
+    return average, 2 + 3 * torch.rand(9, *SHAPE)
+
+
+def test_scores_by_batch_statistics_are_those_of_the_averaged_weights_in_training():
+    average, x = trained_average()
+    literal = copy.deepcopy(average.classifier).train()
+    found = average.scores_by_batch_statistics(x)
+    torch.testing.assert_close(found, literal(x))
+    assert not torch.allclose(found, average.classifier(x))
+    assert not found.requires_grad
+    torch.testing.assert_close(average.scores_by_batch_statistics(x), found)
+
+
+def test_scores_by_batch_statistics_leave_the_average_as_it_was():
+    average, x = trained_average()
+    answers = average.classifier(x)
+    before = {name: value.clone() for name, value in average.state_dict().items()}
+    average.scores_by_batch_statistics(x)
+    for name, value in average.state_dict().items():
+        if value.is_floating_point():
+            assert torch.equal(value, before[name])
+    assert not any(module.training for module in average.classifier.modules())
+    assert torch.equal(average.classifier(x), answers)
+    # and it follows as before
+    other = copy.deepcopy(average.classifier)
+    shift_weights(other)
+    with torch.no_grad():
+        for value in other.buffers():
+            value.add_(1)
+    average.follow(other, keep=0.5)
+    fraction = 10 / 13
+    torch.testing.assert_close(
+        average.classifier.stack.norms[0].running_mean,
+        before["classifier.stack.norms.0.running_mean"] + fraction,
+    )
+
+
 def test_the_classifier_sees_distorted_images_and_the_generative_model_the_images_and_the_average_s_classes():
     model, batch = disagreeing(distortion=Distortion(turn=20.0))
     seen = {}
@@ -252,6 +308,126 @@ def test_the_average_is_not_asked_where_nobody_wants_its_guess():
     assert (terms.elbo.item(), terms.hat.shape) == (0, (5,))
 
 
+# What the average says of unlabeled rows: its guesses, and their leads 0.5, 0.25 and 0.125
+KNOWN = torch.tensor([[0.25, 1.0, 0.5], [0.75, 0.25, 0.5], [0.0, 0.25, 0.375]])
+GUESSES = [1, 0, 2]
+
+
+def weak_to_strong(**changes):
+    """`disagreeing` with those rows."""
+    model, batch = disagreeing(**changes)
+    batch.x[3:].flatten(1)[:, :3] = KNOWN
+    return model, batch
+
+
+@pytest.mark.parametrize(
+    ("accept", "accepted"),
+    [
+        (0.0625, [1, 1, 1]),
+        (0.125, [1, 1, 1]),
+        (0.126, [1, 1, 0]),
+        (0.25, [1, 1, 0]),
+        (0.5, [1, 0, 0]),
+        (0.51, [0] * 3),
+    ],
+)
+def test_a_guess_counts_in_the_hat_loss_where_the_average_leads_by_enough(accept, accepted):
+    model, batch = weak_to_strong(accept=accept)
+    putative, taken = model._guess(batch.x[3:], model.classifier(batch.x[3:]), model.settings)
+    assert putative.tolist() == GUESSES
+    assert taken.tolist() == [bool(a) for a in accepted]
+    # scores are −pixels: 1 + the guess's pixel − the smallest of the others
+    hat = [1 + 1.0 - 0.25, 1 + 0.75 - 0.25, 1 + 0.375 - 0.0]
+    expected = torch.tensor(hat) * torch.tensor(accepted)
+    terms = model(batch)
+    torch.testing.assert_close(terms.hat, expected)
+    without = model(batch, settings=dataclasses.replace(model.settings, hat_weight=0.0, generative_weight=0.0))
+    alone = model(batch, settings=dataclasses.replace(model.settings, generative_weight=0.0))
+    # a mean over all unlabeled rows, not over the accepted ones
+    torch.testing.assert_close(alone.loss - without.loss, 0.1 * 0.2 * expected.sum() / 3)
+
+
+def test_no_gradient_comes_from_guesses_that_are_not_accepted():
+    model, batch = weak_to_strong(accept=0.25, generative_weight=0.0, balance_weight=0.0)
+    scores = []
+    model.classifier.register_forward_hook(lambda _, args, out: out.retain_grad() or scores.append(out))
+    model(batch).loss.backward()
+    third = 0.1 * 0.2 / 3
+    expected = torch.tensor([[third, -third, 0.0], [-third, third, 0.0], [0.0, 0.0, 0.0]])
+    torch.testing.assert_close(scores[0].grad[3:], expected)
+
+
+def test_without_acceptance_or_average_the_classifier_guesses_for_itself():
+    model, batch = weak_to_strong(accept=0.0, weak_shift=2.0)
+    scores = model.classifier(batch.x[3:])
+    putative, taken = model._guess(batch.x[3:], scores, model.settings)
+    assert (putative.tolist(), taken) == (scores.argmax(1).tolist(), None)
+    plain = with_given_scores(accept=0.25)
+    putative, taken = plain._guess(batch.x[3:], scores, plain.settings)
+    assert (putative.tolist(), taken) == (scores.argmax(1).tolist(), None)
+
+
+def seen_by_the_average(model, batch):
+    seen = []
+    model.average.classifier.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    torch.manual_seed(5)
+    model(batch, settings=dataclasses.replace(model.settings, generative_weight=0.0))
+    (images,) = seen
+    return images
+
+
+STRONG = {"distortion": Distortion(turn=20.0, shift=3.0), "appearance": Appearance(invert=1.0, brightness=0.3)}
+
+
+def test_without_a_weak_shift_the_average_sees_the_unlabeled_images_themselves():
+    model, batch = weak_to_strong(accept=0.25, weak_shift=0.0, **STRONG)
+    assert torch.equal(seen_by_the_average(model, batch), batch.x[3:])
+    torch.testing.assert_close(weak_to_strong(accept=0.25)[0](batch).hat > 0, torch.tensor([True, True, False]))
+
+
+def test_weak_images_are_shifted_and_no_more():
+    """A ramp shifted by (down, right) pixels is, away from its edges, the ramp less a constant."""
+    ramp = (10.0 * torch.arange(8)[:, None] + torch.arange(8)).expand(40, 1, 8, 8)
+    model, _ = weak_to_strong(accept=0.25, weak_shift=2.0, **STRONG)
+    seen = seen_by_the_average(model, Batch(torch.cat([torch.rand(3, *SHAPE), ramp]), torch.arange(3)))
+    moved = (ramp - seen)[..., 2:-2, 2:-2].flatten(1)  # 10·down + right
+    torch.testing.assert_close(moved, moved[:, :1].expand_as(moved), atol=1e-4, rtol=0)
+    assert moved.abs().max() <= 22
+    assert len(moved[:, 0].unique()) == 40
+
+
+@pytest.mark.parametrize(("edges", "least"), [("zeros", 0.0), ("border", 1.0)])
+def test_weak_images_have_the_edges_of_distorted_ones(edges, least):
+    model, _ = weak_to_strong(accept=0.25, weak_shift=3.0, distortion=Distortion(edges=edges))
+    white = Batch(torch.ones(23, *SHAPE), torch.arange(3))
+    assert seen_by_the_average(model, white).min().item() == pytest.approx(least, abs=1e-5)
+
+
+def test_guesses_are_by_the_batch_statistics_of_the_weak_images():
+    model = averaged(accept=1e-6, generative_weight=0.0).train()
+    batch = small_batch()
+    shift_weights(model.average.classifier)
+    model.average.steps.fill_(1e9)
+    settings = dataclasses.replace(model.settings, averaging=1.0)
+    literal = copy.deepcopy(model.average.classifier).train()(batch.x[6:])
+    putative, taken = model._guess(batch.x[6:], torch.zeros(5, 3), settings)
+    assert torch.equal(putative, literal.argmax(1))
+    first, second = literal.sort(dim=1, descending=True).values[:, :2].T
+    assert torch.equal(taken, first - second >= 1e-6)
+
+
+def test_the_classifier_sees_the_images_distorted_and_in_another_light():
+    model, batch = weak_to_strong(appearance=Appearance(invert=1.0))
+    seen = {}
+    model.classifier.register_forward_pre_hook(lambda _, args: seen.update(classifier=args[0]))
+    model.encoder.register_forward_pre_hook(lambda _, args: seen.update(encoder=args[0]))
+    model(batch)
+    assert torch.equal(seen["classifier"], 1 - batch.x)
+    assert torch.equal(seen["encoder"], batch.x)
+    model.eval()(batch)
+    assert torch.equal(seen["classifier"], batch.x)
+
+
 def test_all_rows_labeled():
     terms = objective(averaged().train(), small_batch(unlabeled=0))
     assert (terms.balance.item(), terms.hat.item()) == (0, 0)
@@ -267,7 +443,11 @@ def test_a_batch_without_labels(build):
 
 @pytest.mark.parametrize(
     ("build", "timed"),
-    [(averaged, {"straight_through": 1e-3, "trust_propagated": 0.5, "hat_starts": 0.2}), (averaged_m2, {})],
+    [
+        (averaged, {"straight_through": 1e-3, "trust_propagated": 0.5, "hat_starts": 0.2}),
+        (averaged, MODERN),
+        (averaged_m2, {}),
+    ],
 )
 def test_a_step_is_one_graph(build, timed):
     """Where a step breaks into several graphs, compiling fails on a GPU or is no use."""
@@ -286,9 +466,13 @@ def test_a_step_is_one_graph(build, timed):
 
 
 def test_config_builds_it_with_all_its_settings():
-    words = ["averaging=0.97", "turn=5", "bend=0.5", "fading=0.4", "trust_propagated=0.3"]
+    words = ["averaging=0.97", "turn=5", "bend=0.5", "fading=0.4", "trust_propagated=0.3", "edges=border"]
+    words += ["colour=0.1", "cutout=3", "smoothing=0.2", "weak_shift=1", "accept=0.5", "bound_share=0.25"]
     config, _ = override(MaxMarginConditionalVAEConfig(z=4), words)
     model = config.build(SHAPE, n_classes=3, n_rows=6)
     assert isinstance(model.average, AveragedClassifier)
     assert (model.settings.averaging, model.settings.trust_propagated) == (0.97, 0.3)
-    assert model.settings.distortion == Distortion(turn=5.0, bend=0.5, fading=0.4)
+    assert model.settings.distortion == Distortion(turn=5.0, bend=0.5, fading=0.4, edges="border")
+    assert model.settings.appearance == Appearance(colour=0.1, cutout=3)
+    weak_to_strong = (model.settings.smoothing, model.settings.weak_shift, model.settings.accept)
+    assert (*weak_to_strong, model.settings.bound_share) == (0.2, 1.0, 0.5, 0.25)

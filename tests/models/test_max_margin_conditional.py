@@ -139,6 +139,73 @@ def test_straight_through_passes_the_labels_gradient_into_the_softmax():
         torch.testing.assert_close(falling, weight * expected)
 
 
+def test_hinge_and_hat_are_smoothed_alike():
+    batch = small_batch()
+    model = with_fixed_scores(batch, alpha=0.2, hat_weight=0.7, smoothing=0.4, margin=1.5, generative_weight=0.0)
+    scores = model.classifier.scores.detach()
+    labels = torch.cat([batch.y, scores[6:].argmax(1)])
+    literal = torch.tensor(
+        [
+            0.4 * math.log(sum(math.exp((s + 1.5 * (k != y) - row[y]) / 0.4) for k, s in enumerate(row)))
+            for row, y in zip(scores.tolist(), labels.tolist(), strict=True)
+        ]
+    )
+    terms = objective(model, batch)
+    torch.testing.assert_close(terms.hinge, literal[:6])
+    torch.testing.assert_close(terms.hat, literal[6:])
+    rest = 1e-3 * terms.balance + 1e-4 * model.classifier.last.weight.square().sum()
+    torch.testing.assert_close(terms.loss, 0.2 * (literal[:6].mean() + 0.7 * literal[6:].mean() + rest))
+    gradient = gradients(model, batch)["classifier.scores"]
+    assert (gradient != 0).all()  # of every class, in every row
+
+
+@pytest.mark.parametrize(("share", "every"), [(1.0, 1), (0.5, 2), (0.25, 4), (0.1, 10)])
+@pytest.mark.parametrize("some_observed", [False, True])
+def test_the_bound_is_computed_on_a_share_of_the_rows(share, every, some_observed):
+    batch = small_batch()
+    if some_observed:
+        observed = (torch.rand_like(batch.x) < 0.6).float()
+        batch = batch._replace(observed=observed, shown=batch.x * observed)
+    model = with_fixed_scores(batch, bound_share=share, alpha=0.0, straight_through=0.01)
+    rows = list(range(0, 11, every))
+    scores = model.classifier.scores.detach()
+    labels = one_hot(torch.cat([batch.y, scores[6:].argmax(1)]), 3).float()[rows].requires_grad_()
+    torch.manual_seed(2)
+    encoding = model.encoder(batch.seen()[rows], labels)
+    pixels = model.decode(encoding.qz.rsample((1,))[0], labels).log_prob(batch.x[rows])
+    pixels = pixels if batch.observed is None else pixels * batch.observed[rows]
+    elbo = pixels.sum(dim=(1, 2, 3)) - encoding.kl - math.log(3)
+    terms = objective(model, batch)
+    torch.testing.assert_close(terms.elbo, elbo)
+    torch.testing.assert_close(terms.kl, encoding.kl)
+    torch.testing.assert_close(terms.loss, -elbo.mean())
+    # straight through into the scores of those rows, and of no others
+    (-elbo.mean()).backward()
+    expected = torch.zeros(11, 3)
+    expected[rows] = 0.01 * torch.autograd.functional.vjp(lambda s: softmax(s, 1), scores[rows], labels.grad)[1]
+    torch.testing.assert_close(gradients(model, batch)["classifier.scores"], expected)
+    assert expected.any()
+
+
+def test_the_margin_terms_are_of_all_rows_whatever_the_bound_is_of():
+    batch = small_batch()
+    whole, quarter = (
+        objective(with_fixed_scores(batch, bound_share=share), batch)._asdict() for share in (1.0, 0.25)
+    )
+    for name in ("hinge", "hat", "balance", "top_class_share"):
+        torch.testing.assert_close(whole[name], quarter[name])
+    assert (len(whole["elbo"]), len(quarter["elbo"])) == (11, 3)
+    # the first row's label and the fifth's are given, the ninth's is propagated
+    model = with_fixed_scores(batch, bound_share=0.25, trust_propagated=1.0)
+    seen = []
+    model.encoder.register_forward_pre_hook(lambda _, args: seen.append(args))
+    own = model.classifier.scores[6:].argmax(1)
+    objective(model, batch._replace(guess=(own + 1) % 3))
+    ((images, labels),) = seen
+    assert torch.equal(images, batch.x[[0, 4, 8]])
+    assert labels.argmax(1).tolist() == [0, 1, (own[2].item() + 1) % 3]
+
+
 def test_the_hat_loss_comes_in_when_a_share_of_training_has_passed():
     batch = small_batch()
     late, without, full = (mmcva(hat_weight=w, hat_starts=s) for w, s in ((0.3, 0.25), (0.0, 0.0), (0.3, 0.0)))

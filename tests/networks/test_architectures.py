@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from mmdgm.errors import InputError
 from mmdgm.experiments.presets import find_preset
@@ -135,6 +136,78 @@ def test_batches(preset, labeled, unlabeled):
     assert (model.alpha, model.hat_weight, model.balance_weight, model.margin) == (0.1, 0.3, 1e-3, 1.0)
 
 
+WIDE = [
+    (64, 3, SAME, False, False, False),
+    (64, 3, SAME, True, False, False),
+    (128, 3, SAME, False, False, False),
+    (128, 3, SAME, True, False, True),
+    (256, 3, SAME, False, False, False),
+    (256, 3, SAME, True, False, True),
+    (256, 3, SAME, False, False, False),
+]
+FAST = [
+    (64, 3, SAME, False, False, False),
+    (64, 3, SAME, True, False, False),
+    (128, 3, SAME, False, False, False),
+    (128, 3, SAME, False, False, True),
+    (192, 3, SAME, True, False, False),
+    (256, 3, SAME, False, False, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("preset", "shape", "n_classes", "z"),
+    [("svhn-mmcva-1000-modern", (3, 32, 32), 10, 128), ("norb-mmcva-1000-modern", (1, 32, 32), 5, 100)],
+)
+def test_modern_networks(preset, shape, n_classes, z):
+    """Encoder and decoder are the paper's, the classifier is another, with an average."""
+    model = build(preset, shape, n_classes)
+    assert layers(model.encoder.stack) == CONDITIONAL_32
+    assert layers(model.decoder.stack) == decoder_32(shape[0])
+    assert model.encoder.z == z
+    for classifier in (model.classifier, model.average.classifier):
+        assert layers(classifier.stack) == WIDE
+        assert (classifier.standardise, classifier.folded) == (True, False)
+    assert model.scores(torch.rand(2, *shape)).shape == (2, n_classes)
+    training = find_preset(preset).config.training
+    assert (training.batch, training.unlabeled_batch) == (64, 448)
+    assert (training.decoupled_decay, training.beta2) == (True, 0.99)
+
+
+def multiply_adds(classifier, shape):
+    with FlopCounterMode(display=False) as counter:
+        classifier.eval()(torch.rand(1, *shape))
+    return counter.get_total_flops() / 2
+
+
+def in_a_stack(recipe, channels, side):
+    """Multiply-adds of 3×3 convolutions, by hand."""
+    total = 0
+    for out, kernel, _, pool, *_ in recipe:
+        total += side**2 * kernel**2 * channels * out
+        channels, side = out, side // 2 if pool else side
+    return total
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("kind", "recipe", "features", "millions"),
+    [("paper", CLASSIFIER_32, 128, 38), ("fast", FAST, 256, 46), ("wide", WIDE, 256, 161)],
+)
+def test_classifiers_beyond_the_paper_s(kind, recipe, features, millions, channels):
+    shape = (channels, 32, 32)
+    classifier = conv_classifier(shape, n_classes=7, kind=kind)
+    assert layers(classifier.stack) == recipe
+    assert classifier.folded == (kind == "fast")
+    x = torch.rand(2, *shape)
+    assert classifier.features(x).shape == (2, features)
+    assert classifier(x).shape == (2, 7)
+    start = (4 * channels, 16) if kind == "fast" else (channels, 32)
+    by_hand = in_a_stack(recipe, *start) + 7 * features
+    assert multiply_adds(classifier, shape) == by_hand
+    assert by_hand == pytest.approx(1e6 * millions, rel=0.03)
+
+
 SIZES = [(8, 8), (12, 20), (16, 16), (16, 24), (24, 12), (28, 28), (32, 32), (40, 36), (64, 48)]
 
 
@@ -167,6 +240,10 @@ def test_conditional_conv_nets_of_any_size(height, width):
         classifier = conv_classifier(shape, n_classes=3, narrow=narrow)
         assert classifier.features(torch.rand(2, *shape)).shape == (2, last)
         assert classifier(torch.rand(2, *shape)).shape == (2, 3)
+        for kind in ("fast", "wide"):
+            beyond = conv_classifier(shape, n_classes=3, narrow=narrow, kind=kind, standardise=True)
+            assert beyond.features(torch.rand(2, *shape)).shape == (2, 10 if narrow else 256)
+            assert beyond.standardise
 
 
 def test_a_narrow_classifier_has_a_channel_for_each_class_at_least():

@@ -1,5 +1,6 @@
 """Stacks of convolutions against the same in torch's own words; where they drop out; where they see labels."""
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import conv2d, max_pool2d, relu
@@ -8,6 +9,7 @@ from mmdgm.networks import conv
 from mmdgm.networks.conv import ConvClassifier, ConvDecoder, ConvEncoder, ConvStack, Layer
 
 RECIPE = (Layer(6, 3, pool=True, drop=True), Layer(5, 3, "valid"), Layer(4, 3, "full", pool=True, drop=True))
+SMALL = (Layer(6, 3, pool=True), Layer(5, 3))
 CLASSES = 3
 
 
@@ -74,6 +76,67 @@ def test_a_classifier_is_layers_with_batch_norm_and_the_mean_over_places(x, rate
     torch.testing.assert_close(classifier.features(x, dropout=0.2), features, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(classifier(x), classifier.last(features), atol=1e-5, rtol=1e-5)
     assert rates == [0.2, 0.2, 0.0, 0.0]
+
+
+def seen_by_the_stack(classifier, x):
+    seen = []
+    handle = classifier.stack.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    classifier(x)
+    handle.remove()
+    return seen[0]
+
+
+def test_a_folded_classifier_sees_four_pixels_as_four_times_the_channels(x):
+    classifier = ConvClassifier((2, 12, 8), SMALL, CLASSES, folded=True)
+    folded = np.empty((7, 8, 6, 4), dtype=np.float32)
+    for channel in range(2):
+        for v in range(2):
+            for u in range(2):
+                folded[:, 4 * channel + 2 * v + u] = x[:, channel, v::2, u::2]
+    assert torch.equal(seen_by_the_stack(classifier, x), torch.from_numpy(folded))
+    plain = ConvClassifier((8, 6, 4), SMALL, CLASSES)
+    plain.load_state_dict(classifier.state_dict())
+    torch.testing.assert_close(classifier(x), plain(torch.from_numpy(folded)))
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_standardised_images_have_mean_0_and_deviation_1(x, folded):
+    torch.manual_seed(0)
+    x = x * torch.tensor([0.1, 0.5, 1, 2, 3, 5, 100]).view(7, 1, 1, 1) + torch.randn(7, 1, 1, 1)
+    classifier = ConvClassifier((2, 12, 8), SMALL, CLASSES, standardise=True, folded=folded).eval()
+    seen = seen_by_the_stack(classifier, x)
+    rows = x.flatten(1).double().numpy()
+    deviation = rows.std(axis=1)
+    found = seen.flatten(1).double().numpy()
+    np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-5)
+    np.testing.assert_allclose(found.std(axis=1), deviation / (deviation + conv.LEAST_DEVIATION), rtol=1e-4)
+    if not folded:
+        expected = (rows - rows.mean(axis=1, keepdims=True)) / (deviation + conv.LEAST_DEVIATION)[:, None]
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_scores_of_standardised_images_know_no_brightness_and_contrast(x, folded):
+    classifier = ConvClassifier((2, 12, 8), SMALL, CLASSES, standardise=True, folded=folded).double().eval()
+    x = x.double()
+    scores = classifier(x)
+    torch.testing.assert_close(classifier(x + 0.7), scores)
+    deviation = x.flatten(1).std(dim=1, unbiased=False)
+    for a, b in ((0.5, 0.0), (3.0, -1.0), (1000.0, 5.0)):
+        found = classifier(a * x + b)
+        # no further off than the constant beside the deviation makes it: features and scores without bias scale
+        factor = (a * deviation / (a * deviation + 0.01)) / (deviation / (deviation + 0.01))
+        assert (factor - 1).abs().max() < 0.05
+        torch.testing.assert_close(found, scores * factor[:, None])
+    plain = ConvClassifier((2, 12, 8), SMALL, CLASSES, folded=folded).double().eval()
+    plain.load_state_dict(classifier.state_dict())
+    assert not torch.allclose(plain(3 * x), plain(x), rtol=0.5)
+
+
+def test_an_image_of_one_value_is_nothing_but_finite():
+    classifier = ConvClassifier((2, 12, 8), SMALL, CLASSES, standardise=True)
+    assert not seen_by_the_stack(classifier, torch.full((3, 2, 12, 8), 0.5)).any()
+    assert classifier(torch.full((3, 2, 12, 8), 0.5)).isfinite().all()
 
 
 @pytest.mark.parametrize("dense_width", [0, 9])
