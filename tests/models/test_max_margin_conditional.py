@@ -376,6 +376,9 @@ def test_the_config_is_the_settings_and_builds_the_networks():
         ({}, {"kl": 0.001, "hinge": 0.1, "top_class_share": 0.2}, "code"),
         ({"generative_weight": 0.0}, {"kl": 0.0, "hinge": 0.1, "top_class_share": 0.2}, None),
         ({"margin": 2.0}, {"kl": 3.0, "hinge": 1.0, "top_class_share": 0.2}, None),
+        # equal scores of three classes, smoothed: ½·log(1 + 2e²)
+        ({"smoothing": 0.5}, {"kl": 3.0, "hinge": 1.3794, "top_class_share": 0.2}, "alike"),
+        ({"smoothing": 0.5}, {"kl": 3.0, "hinge": 1.0, "top_class_share": 0.2}, None),
         ({"alpha": 0.0}, {"kl": 3.0, "hinge": 1.0, "top_class_share": 0.2}, None),
     ],
 )

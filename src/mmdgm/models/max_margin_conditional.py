@@ -168,8 +168,11 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return labels
 
     def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
-        if settings.alpha and abs(metrics["hinge"] - settings.margin) < 0.005 * settings.margin:
-            return f"the classifier scores all classes alike (hinge stays at the margin, {settings.margin:g})"
+        s: MaxMarginConditionalSettings = settings
+        nothing, any_class = torch.zeros(1, self.n_classes), torch.zeros(1, dtype=torch.int64)
+        alike = losses.hinge(nothing, any_class, margin=s.margin, smoothing=s.smoothing).item()
+        if s.alpha and abs(metrics["hinge"] - alike) < 0.005 * s.margin:
+            return f"the classifier scores all classes alike (hinge stays at {alike:g})"
         if metrics["top_class_share"] > 0.999:
             return "all unlabeled rows are put into one class"
         return super().trivial_solution(metrics, settings) if settings.generative_weight else None
