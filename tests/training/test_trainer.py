@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from mmdgm.data import datasets
+from mmdgm.data.appearance import Appearance
 from mmdgm.data.augmentation import Distortion
 from mmdgm.data.batches import Batches, Reading, Store
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.experiments.presets import PRESETS, find_preset
 from mmdgm.files import read_tensors
 from mmdgm.models import MarginalConditionalVAEConfig, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig, VAEConfig
+from mmdgm.training import trainer as trainer_module
 from mmdgm.training.loop import checkpoint_step
 from mmdgm.training.plan import (
     ClassifierFirstTraining,
@@ -37,6 +39,17 @@ SEMI = SemiSupervisedTraining(epochs=3, batch=20, unlabeled_batch=40, log_every=
 AVERAGED = MaxMarginConditionalVAEConfig(
     z=4, averaging=0.9, straight_through=1e-3, distortion=Distortion(turn=10.0, shift=1.0)
 )
+MODERN = dataclasses.replace(
+    AVERAGED,
+    classifier="fast",
+    standardise=True,
+    smoothing=0.3,
+    weak_shift=1.0,
+    accept=0.1,
+    bound_share=0.25,
+    appearance=Appearance(contrast=0.5, brightness=0.3, invert=0.5, blur=1.0, cutout=4),
+)
+DECOUPLED = dataclasses.replace(SEMI, weight_decay=1e-2, decoupled_decay=True, beta2=0.99)
 M2 = MarginalConditionalVAEConfig(network="mlp", hidden=(16, 16), z=4, averaging=0.9)
 READING = Reading(scale=16.0)
 BINARISED = Reading(scale=16.0, binarised=True)
@@ -102,7 +115,10 @@ def assert_same_weights(one, other):
         assert torch.equal(value, other.state_dict()[name]), name
 
 
-@pytest.mark.parametrize(("config", "training"), [(MMVA, TWO_STAGES), (MMCVA, SEMI), (AVERAGED, SEMI), (M2, SEMI)])
+@pytest.mark.parametrize(
+    ("config", "training"),
+    [(MMVA, TWO_STAGES), (MMCVA, SEMI), (AVERAGED, SEMI), (MODERN, DECOUPLED), (M2, SEMI)],
+)
 @pytest.mark.parametrize("step", [4, 10, 13])
 def test_resumed_run_computes_the_same_numbers(tmp_path, config, training, step):
     whole_records, records = [], []
@@ -196,6 +212,21 @@ def test_bf16_follows_float32():
         losses.append([record.metrics["loss"] for record in records])
     assert losses[0] != losses[1]
     assert losses[1] == pytest.approx(losses[0], rel=0.05)
+
+
+@pytest.mark.parametrize(("training", "kind"), [(SEMI, torch.optim.Adam), (DECOUPLED, torch.optim.AdamW)])
+def test_the_optimizer_is_the_one_that_the_training_says(monkeypatch, training, kind):
+    made = []
+    make_adam = trainer_module.make_adam
+    monkeypatch.setattr(
+        trainer_module, "make_adam", lambda *args, **more: made.append(make_adam(*args, **more)) or made[-1]
+    )
+    fit(MMCVA, dataclasses.replace(training, epochs=1))
+    (adam,) = made
+    assert type(adam) is kind
+    for group in adam.param_groups:
+        assert group["betas"] == (0.9, training.beta2)
+    assert max(group["weight_decay"] for group in adam.param_groups) == training.weight_decay
 
 
 def test_weight_decay_shrinks_weights_but_not_biases():
