@@ -24,9 +24,7 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), RESULTS / "D
 KINDS = {"error": ("error_percent", 2), "bound": ("elbo", 2), "seconds": ("seconds", 0)}  # key, digits
 CHOICES = {"mean": np.mean, "min": min, "max": max}
 FIGURE = re.compile(r"(<!-- =(\S+) (\S+)(?: (\S+))? -->)[^<]*(<!-- / -->)")
-FIRST = re.compile(
-    r"^[ \t]*(?:[-*+>]|\d+\.)?[ \t]*<!-- (?:=|/ -->).*$", flags=re.MULTILINE
-)  # in a line or an item
+FIRST = re.compile(r"^[ \t]*(?:[-*+>]|\d+\.)?[ \t]*<!-- (?:=|/ -->).*$", flags=re.MULTILINE)  # in a line or an item
 
 
 def published() -> dict[str, str]:

@@ -34,9 +34,7 @@ def holes(X, share=0.3, seed=0):
 
 def without_times(rows):
     """Lines of metrics.csv, or of `history_`, without what the clock says."""
-    return [
-        {key: value for key, value in row.items() if key not in ("seconds", "images_per_second")} for row in rows
-    ]
+    return [{key: value for key, value in row.items() if key not in ("seconds", "images_per_second")} for row in rows]
 
 
 def image_size(path):

@@ -75,9 +75,7 @@ def page() -> str:
         count, wrong = len(text.splitlines()), wrong + len(imports_against_the_flow(path))
         total += count
         first = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-        lines.append(
-            f"  {count:4}  {inside.name if len(inside.parts) < 3 else Path(*inside.parts[1:])!s:26} {first}"
-        )
+        lines.append(f"  {count:4}  {inside.name if len(inside.parts) < 3 else Path(*inside.parts[1:])!s:26} {first}")
     return "\n".join(["mmdgm/", *lines, "", f"{total:,} lines; imports against the flow: {wrong}"])
 
 

@@ -91,9 +91,7 @@ def test_a_half_written_last_line_is_left_out_wherever_it_ends(tmp_path):
     whole = content[: content.rstrip().rfind(b"\n") + 1]
     for end in range(len(whole), len(content)):
         path.write_bytes(content[:end])
-        assert [row["step"] for row in read_metrics(path)] == [10, 20], (
-            f"the last line is {content[len(whole) : end]}"
-        )
+        assert [row["step"] for row in read_metrics(path)] == [10, 20], f"the last line is {content[len(whole) : end]}"
         MetricsFile(path, keep_steps=30)
         assert path.read_bytes() == whole
 

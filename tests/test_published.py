@@ -29,9 +29,7 @@ def test_tables_and_figures_are_those_of_the_result_files():
 def test_the_headline_figures_are_marked():
     """Every cell of README's column "ours" and every count of seeds is filled from result files."""
     text = (ROOT / "README.md").read_text()
-    rows = [
-        line.strip("|").split("|") for line in text.splitlines() if re.match(r"\| (MNIST|SVHN|small NORB),", line)
-    ]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if re.match(r"\| (MNIST|SVHN|small NORB),", line)]
     assert len(rows) >= 8
     for _, _, _, ours, seeds in rows:
         preset = re.fullmatch(r" <!-- =(\S+) error -->[^<]+<!-- / --> ", ours).group(1)

@@ -36,7 +36,8 @@ from benchmarks.speed.workloads import (
 )
 from mmdgm.data.batches import Batch
 from mmdgm.devices import Precision, device_name, keep_freed_memory, pick_device
-from mmdgm.experiments.presets import CONV_MMCVA, find_preset
+from mmdgm.experiments.mnist_presets import CONV_MMCVA
+from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.provenance import versions
 from mmdgm.inference.evaluation import predict_scores
 from mmdgm.inference.imputation import impute
@@ -318,9 +319,7 @@ class Bench:
         for name, value in found.items():
             unit = f"images/s, {s.impute_rounds} rounds each" if name == "impute" else "images/s"
             self.report.add(f"{name}/conv-mmcva", value, unit)
-        self.report.add(
-            "impute/conv-mmcva/10000-images-100-rounds", 1e6 / (found["impute"] * s.impute_rounds), "s"
-        )
+        self.report.add("impute/conv-mmcva/10000-images-100-rounds", 1e6 / (found["impute"] * s.impute_rounds), "s")
 
     def memory(self) -> None:
         """The most memory that was in use at once, by this process, or on the GPU."""

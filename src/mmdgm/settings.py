@@ -198,9 +198,7 @@ def _type_in_words(kind: Any, limits: str) -> str:
 
 def _is_a(kind: Any, value: Any) -> bool:
     if typing.get_origin(kind) is typing.Literal:
-        return any(
-            value is choice or (isinstance(value, str) and value == choice) for choice in typing.get_args(kind)
-        )
+        return any(value is choice or (isinstance(value, str) and value == choice) for choice in typing.get_args(kind))
     if typing.get_origin(kind) is tuple:
         return isinstance(value, tuple | list) and bool(value) and all(_is_a(int, part) for part in value)
     if kind in (int, float):

@@ -457,10 +457,7 @@ def test_mlp_vae_is_compared_with_every_peer(tmp_path):
         assert sizes.images - sizes.mlp_epoch == suite.HELD_OUT
     assert bench.report.measurements == {
         **{f"train/mlp-vae/{name}": {"value": rate, "unit": "images/s"} for name, rate in speed.items()},
-        **{
-            f"bound/mlp-vae/{name}": {"value": bound, "unit": "nats after 2 epochs"}
-            for name, bound in bounds.items()
-        },
+        **{f"bound/mlp-vae/{name}": {"value": bound, "unit": "nats after 2 epochs"} for name, bound in bounds.items()},
     }
     assert bench.report.ratios == {
         "mlp-vae/fp32/pyro": 3.0,

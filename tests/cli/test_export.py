@@ -198,8 +198,7 @@ def test_the_file_of_a_table_says_how_its_columns_become_the_input(mmdgm, tmp_pa
     rng = np.random.default_rng(0)
     numbers = np.where(np.arange(60) == 7, 40.0, rng.normal(size=60))  # one far off
     rows = [
-        (f"{numbers[i]:.3f}", rng.choice(["red", "blue", "grün"]), str(rng.choice([2, 5])), i % 2)
-        for i in range(60)
+        (f"{numbers[i]:.3f}", rng.choice(["red", "blue", "grün"]), str(rng.choice([2, 5])), i % 2) for i in range(60)
     ]
     lines = ["größe,colour,doors,kind", *(",".join(map(str, row)) for row in rows)]
     (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")

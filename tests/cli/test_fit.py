@@ -181,9 +181,7 @@ def test_a_finished_run_is_not_trained_again(answer, own, tmp_path):
     result = answer(*words)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert answer(*words, "--resume") == result
-    after = {
-        path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in (".json", ".safetensors")
-    }
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in (".json", ".safetensors")}
     assert after == {path: before[path] for path in after}
 
 

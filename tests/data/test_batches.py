@@ -233,8 +233,7 @@ def test_binarised_pixels_are_0_or_1_with_the_grey_value_as_mean():
     pixels = torch.tensor([0, 64, 192, 255], dtype=torch.uint8).expand(50_000, 1, 1, 4)
     rows = Store(pixels, torch.zeros(50_000, dtype=torch.int64))
     first, again = (
-        gather(rows, torch.arange(50_000), labeled=50_000, reading=Reading(256.0, binarised=True)).x
-        for _ in range(2)
+        gather(rows, torch.arange(50_000), labeled=50_000, reading=Reading(256.0, binarised=True)).x for _ in range(2)
     )
     assert first.unique().tolist() == [0, 1]
     assert first.mean((0, 1, 2)).tolist() == pytest.approx([0, 0.25, 0.75, 255 / 256], abs=0.01)

@@ -36,9 +36,7 @@ def test_a_row_has_the_same_answers_in_any_company(fitted, wine):
     together = fitted.decision_function(X[:9])
     alone = np.concatenate([fitted.decision_function(row[None]) for row in X[:9]])
     np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-6)  # rounding alone
-    np.testing.assert_allclose(
-        fitted.impute(X[:9], n_iter=7)[::-1], fitted.impute(X[:9][::-1], n_iter=7), rtol=1e-5
-    )
+    np.testing.assert_allclose(fitted.impute(X[:9], n_iter=7)[::-1], fitted.impute(X[:9][::-1], n_iter=7), rtol=1e-5)
     np.testing.assert_allclose(fitted.score_samples(X[3:4]), fitted.score_samples(X[:9])[3:4], rtol=1e-5)
 
 

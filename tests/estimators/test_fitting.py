@@ -29,9 +29,7 @@ def test_same_random_state_same_model(wine):
 
 def test_early_stopping_and_time(wine):
     _, _, X, y = wine
-    stopped = MMCVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1).fit(
-        X, y
-    )
+    stopped = MMCVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1).fit(X, y)
     assert stopped.n_iter_ < 500
     assert MMCVAClassifier(**{**QUICK, "max_epochs": 10**6}, max_time=0.2).fit(X, y).n_iter_ < 10**5
 
@@ -78,9 +76,7 @@ def test_only_an_end_by_max_time_is_told(wine, capsys, tmp_path):
     assert (model.n_iter_, model.n_iter_planned_) == (20, 20)
     model.save(tmp_path)
     assert MMVAClassifier.load(tmp_path).n_iter_planned_ == 20
-    MMVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1, verbose=1).fit(
-        X, y
-    )
+    MMVAClassifier(**{**QUICK, "max_epochs": 500}, validation_fraction=0.3, n_iter_no_change=1, verbose=1).fit(X, y)
     assert "max_time" not in capsys.readouterr().err
     model = MMVAClassifier(**{**QUICK, "max_epochs": 9000}, max_time=0.01).fit(X, y)
     assert model.n_iter_ < model.n_iter_planned_ == 9000
@@ -142,9 +138,7 @@ def test_labels_are_propagated_between_images_that_are_large_enough(side, propag
     monkeypatch.setattr(classifiers, "propagate_to_all", counted)
     X = np.random.default_rng(0).random((40, side, side))
     y = np.where(np.arange(40) < 10, np.arange(40) % 2, -1)
-    model = MMCVAClassifier(max_epochs=4, propagate_labels=propagate_labels, device="cpu", random_state=0).fit(
-        X, y
-    )
+    model = MMCVAClassifier(max_epochs=4, propagate_labels=propagate_labels, device="cpu", random_state=0).fit(X, y)
     assert calls == [40] * asked
     assert {row["stage"] for row in model.history_} == {"labels", *["propagated"] * asked}
 
@@ -170,9 +164,7 @@ def break_training(monkeypatch, error, *, after=1):
     monkeypatch.setattr(base.Trainer, "fit", fit_a_little)
 
 
-@pytest.mark.parametrize(
-    "error", [Broken(), KeyboardInterrupt(), InputError("wrong")], ids=lambda e: type(e).__name__
-)
+@pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt(), InputError("wrong")], ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("more", [{}, {"warm_start": True}, {"validation_fraction": 0.3}], ids=str)
 @pytest.mark.parametrize("kind", [MMCVAClassifier, MMVAClassifier])
 def test_a_fit_that_fails_leaves_the_estimator_as_it_was(wine, monkeypatch, kind, more, error):

@@ -40,9 +40,7 @@ def make_data(tmp_path, wine, request):
 
 def interrupt(monkeypatch, at):
     """A fit that saves at every log line, and is interrupted at the log line of this number (None: never)."""
-    monkeypatch.setattr(
-        fitting, "StagedTraining", functools.partial(fitting.StagedTraining, checkpoint_seconds=0.0)
-    )
+    monkeypatch.setattr(fitting, "StagedTraining", functools.partial(fitting.StagedTraining, checkpoint_seconds=0.0))
     seen = []
 
     def listener(record):
@@ -56,9 +54,7 @@ def interrupt(monkeypatch, at):
 
 @pytest.mark.parametrize("data", ["whole", "holes", "images"], indirect=True)
 @pytest.mark.parametrize("model", ["mmcva", "mmva"])
-def test_an_interrupted_run_ends_with_the_weights_of_the_uninterrupted_one(
-    data, model, tmp_path, quiet, monkeypatch
-):
+def test_an_interrupted_run_ends_with_the_weights_of_the_uninterrupted_one(data, model, tmp_path, quiet, monkeypatch):
     options = dataclasses.replace(OPTIONS, model=model, epochs=12 if data.x.ndim > 2 else 20)
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     expected = fit_run(data, whole, options, console=quiet)
@@ -116,9 +112,7 @@ def test_the_result_says_what_was_trained_on(data, tmp_path, quiet):
     assert result["data"]["missing_values"] == np.isnan(data.x).sum()
     model = mmdgm.load(tmp_path / "run", device="cpu")
     assert result["training_accuracy_on_labeled_rows"] == model.score(data.x, data.y)
-    assert (
-        fit_run(data, RunFolder(tmp_path / "run"), OPTIONS, console=quiet, resume=True) == result
-    )  # done already
+    assert fit_run(data, RunFolder(tmp_path / "run"), OPTIONS, console=quiet, resume=True) == result  # done already
 
 
 def test_a_run_is_not_written_over_nor_resumed_as_another(data, trained, tmp_path, quiet):

@@ -140,9 +140,7 @@ def test_fit_chooses_as_good_a_penalty_as_one_could_for_liblinear():
     fitted, test = np.arange(0, 1797, 2), np.arange(1, 1797, 2)
     svm = fit_linear_svm(features[fitted].float(), y[fitted], n_classes=10, steps=2000)
     ours = (svm.scores(features[test].float()).argmax(1) != y[test]).sum().item()
-    x, x_test = (
-        torch.cat([features[rows] / 16, torch.ones(len(rows), 1)], dim=1).double() for rows in (fitted, test)
-    )
+    x, x_test = (torch.cat([features[rows] / 16, torch.ones(len(rows), 1)], dim=1).double() for rows in (fitted, test))
     best = min(wrong(liblinear(x, y[fitted], 1 / (C * len(x))), x_test, y[test]) for C in (0.01, 0.1, 1.0))
     assert ours <= best + 5  # of 898
 

@@ -38,9 +38,7 @@ def test_hinge_is_the_literal_maximum():
 
 def test_hinge_with_margin_1_is_scikit_learns():
     scores, y = random_scores()
-    assert hinge(scores, y, margin=1.0).mean().item() == pytest.approx(
-        hinge_loss(y, scores.numpy(), labels=range(5))
-    )
+    assert hinge(scores, y, margin=1.0).mean().item() == pytest.approx(hinge_loss(y, scores.numpy(), labels=range(5)))
 
 
 def test_hinge_bounds_the_number_of_errors():
@@ -123,9 +121,7 @@ def test_the_smoothed_hinge_is_the_literal_logarithm_of_sums(margin, smoothing):
 def test_the_smoothed_hinge_by_hand():
     # two classes, margin 1, the true one behind by 1: log(1 + e²); equal: T·log(1 + 3·e^(margin/T))
     scores = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
-    assert hinge(scores, torch.tensor([0]), margin=1.0, smoothing=1.0).item() == pytest.approx(
-        math.log1p(math.exp(2))
-    )
+    assert hinge(scores, torch.tensor([0]), margin=1.0, smoothing=1.0).item() == pytest.approx(math.log1p(math.exp(2)))
     assert hinge(torch.zeros(1, 4), torch.tensor([2]), margin=1.0, smoothing=0.5).item() == pytest.approx(
         0.5 * math.log1p(3 * math.exp(2))
     )

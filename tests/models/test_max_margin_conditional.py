@@ -189,9 +189,7 @@ def test_the_bound_is_computed_on_a_share_of_the_rows(share, every, some_observe
 
 def test_the_margin_terms_are_of_all_rows_whatever_the_bound_is_of():
     batch = small_batch()
-    whole, quarter = (
-        objective(with_fixed_scores(batch, bound_share=share), batch)._asdict() for share in (1.0, 0.25)
-    )
+    whole, quarter = (objective(with_fixed_scores(batch, bound_share=share), batch)._asdict() for share in (1.0, 0.25))
     for name in ("hinge", "hat", "balance", "top_class_share"):
         torch.testing.assert_close(whole[name], quarter[name])
     assert (len(whole["elbo"]), len(quarter["elbo"])) == (11, 3)
@@ -299,9 +297,7 @@ def test_class_weights_are_factors_of_hinge_and_balance():
     model.class_weight, model.balance_ratio = factors, ratio
     weighted = objective(model, batch)
     torch.testing.assert_close(weighted.hinge, plain.hinge * factors[batch.y])
-    torch.testing.assert_close(
-        weighted.balance, losses.label_balance(scores[:6], batch.y, scores[6:], weight=ratio)
-    )
+    torch.testing.assert_close(weighted.balance, losses.label_balance(scores[:6], batch.y, scores[6:], weight=ratio))
     built = mmcva(weights=ClassWeights(factors, ratio))
     assert torch.equal(built.class_weight, factors)
     assert torch.equal(built.balance_ratio, ratio)

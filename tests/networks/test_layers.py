@@ -112,8 +112,7 @@ def test_kernels_of_several_layers_are_those_of_each():
         torch.testing.assert_close(kernels, product)
         weighting = torch.randn_like(product)
         gradients = [
-            torch.autograd.grad((result * weighting).sum(), [labels, layer.weight])
-            for result in (kernels, product)
+            torch.autograd.grad((result * weighting).sum(), [labels, layer.weight]) for result in (kernels, product)
         ]
         torch.testing.assert_close(*gradients)
 

@@ -21,9 +21,7 @@ def test_the_graph_is_that_of_scikit_learn_s_neighbours_normalised():
     one_way = near * np.exp(-((distance / farthest) ** 2))
     w = one_way + one_way.T
     scale = w.sum(axis=1) ** -0.5
-    np.testing.assert_allclose(
-        neighbour_graph(points, neighbours=7).toarray(), scale[:, None] * w * scale, atol=1e-5
-    )
+    np.testing.assert_allclose(neighbour_graph(points, neighbours=7).toarray(), scale[:, None] * w * scale, atol=1e-5)
 
 
 def test_neighbours_in_handwriting_are_the_nearest_when_deformed():

@@ -80,9 +80,7 @@ def test_a_saved_grid_is_the_grid(tmp_path):
         np.testing.assert_array_equal(np.asarray(picture), image_grid(images))
 
 
-@pytest.mark.parametrize(
-    ("terms", "rows", "size"), [(1, 1, (330, 264)), (4, 3, (1320, 264)), (5, 50, (1320, 528))]
-)
+@pytest.mark.parametrize(("terms", "rows", "size"), [(1, 1, (330, 264)), (4, 3, (1320, 264)), (5, 50, (1320, 528))])
 def test_curves_have_a_panel_per_term_that_is_not_left_out(tmp_path, terms, rows, size):
     metrics = [
         {

@@ -62,9 +62,7 @@ def test_reset_and_fill_work_in_place():
     net(torch.rand(6, 2, 4, 4)).sum().backward()
     adam.step()
     moment = adam.state[net[0].weight]["exp_avg"]
-    saved = {
-        f"{n}/{kind}": v.clone().contiguous() for n, p in parameters.items() for kind, v in adam.state[p].items()
-    }
+    saved = {f"{n}/{kind}": v.clone().contiguous() for n, p in parameters.items() for kind, v in adam.state[p].items()}
     assert moment.abs().sum() > 0
     reset(adam)
     assert not moment.any()

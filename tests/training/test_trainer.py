@@ -160,9 +160,7 @@ def test_pretraining_leaves_the_classifier_alone_and_counts_epochs_over_stages()
         weights.append(model.classifier.weight.clone())
 
     model = build(MMVA)
-    Trainer(model, TWO_STAGES, device="cpu").fit(
-        digits(unlabeled=False), seed=0, reading=BINARISED, on_log=[watch]
-    )
+    Trainer(model, TWO_STAGES, device="cpu").fit(digits(unlabeled=False), seed=0, reading=BINARISED, on_log=[watch])
     assert [(r.stage, r.step, r.epoch) for r in records] == [
         ("pretrain", 4, 0.8),
         ("pretrain", 8, 1.6),
@@ -196,9 +194,7 @@ def test_the_objective_is_told_how_much_of_a_stage_is_done():
     model, seen = build(MMVA), []
     model.register_forward_pre_hook(lambda _, args, more: seen.append(more), with_kwargs=True)
     Trainer(model, TWO_STAGES, device="cpu").fit(digits(unlabeled=False), seed=0, reading=BINARISED)
-    assert [more["progress"].item() for more in seen] == [
-        step / total for total in (10, 15) for step in range(total)
-    ]
+    assert [more["progress"].item() for more in seen] == [step / total for total in (10, 15) for step in range(total)]
     assert all(more["progress"].dtype == torch.float64 for more in seen)
     assert [more["settings"].C for more in seen] == [0.0] * 10 + [15.0] * 15
     assert model.settings is MMVA
@@ -273,9 +269,7 @@ def test_a_dead_objective_stops_the_run(tmp_path):
     assert str(checkpoint) not in str(stopped.value)
     assert not checkpoint.exists()  # a dead state is no good checkpoint
     for_ever = dataclasses.replace(training, patience=0)
-    assert (
-        Trainer(model, for_ever, device="cpu").fit(digits(unlabeled=False), seed=0, reading=READING).steps == 200
-    )
+    assert Trainer(model, for_ever, device="cpu").fit(digits(unlabeled=False), seed=0, reading=READING).steps == 200
 
 
 def test_a_weight_that_breaks_in_the_last_step_stops_the_run():
@@ -582,17 +576,13 @@ def test_the_classifier_is_trained_first_without_bound_and_dropout():
     model.register_forward_pre_hook(
         lambda _, args, more: weights.append(more["settings"].generative_weight), with_kwargs=True
     )
-    model.encoder.register_forward_pre_hook(
-        lambda _, args, more: dropout.append(more["dropout"]), with_kwargs=True
-    )
+    model.encoder.register_forward_pre_hook(lambda _, args, more: dropout.append(more["dropout"]), with_kwargs=True)
     decoder = {name: value.clone() for name, value in model.decoder.state_dict().items()}
     kept = []
 
     def keep(record):
         if record.stage == "classifier":
-            kept.append(
-                all(torch.equal(value, decoder[name]) for name, value in model.decoder.state_dict().items())
-            )
+            kept.append(all(torch.equal(value, decoder[name]) for name, value in model.decoder.state_dict().items()))
 
     training = ClassifierFirstTraining(classifier_epochs=1, epochs=1, batch=40, log_every=1)
     Trainer(model, training, device="cpu").fit(digits(unlabeled=False), seed=0, reading=READING, on_log=[keep])

@@ -51,9 +51,7 @@ def main() -> None:
 
 
 def _fail(message: object, code: int) -> NoReturn:
-    ranks = sys.modules.get(
-        "mmdgm.distributed"
-    )  # not imported here: that takes seconds, or has just been interrupted
+    ranks = sys.modules.get("mmdgm.distributed")  # not imported here: that takes seconds, or has just been interrupted
     if ranks is None or ranks.is_first():
         err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)

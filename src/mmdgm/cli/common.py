@@ -36,9 +36,7 @@ Method = Annotated[
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference.")]
 Scale = Annotated[
     float | None,
-    typer.Option(
-        help="What an npz file's values are divided by to lie in [0, 1]. Default: as in the training data."
-    ),
+    typer.Option(help="What an npz file's values are divided by to lie in [0, 1]. Default: as in the training data."),
 ]
 
 

@@ -44,9 +44,7 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table(
-        "name", "what it is", "train", "test", "image", "classes", "download", "where", "there", box=None
-    )
+    table = Table("name", "what it is", "train", "test", "image", "classes", "download", "where", "there", box=None)
     for row in rows:
         cells = {
             **row,

@@ -35,15 +35,9 @@ def fit(
         str | None,
         typer.Option(metavar="HxW", help="Of a folder of images: what they are resized to [default: 32x32]."),
     ] = None,
-    model: Annotated[
-        str, typer.Option(help=f"{' or '.join(MODELS)}: mmcva for few labels, mmva for many.")
-    ] = "mmcva",
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the rows. Default: by their number.")
-    ] = None,
-    max_time: Annotated[
-        float | None, typer.Option(min=1, help="Seconds after which training ends as it is.")
-    ] = None,
+    model: Annotated[str, typer.Option(help=f"{' or '.join(MODELS)}: mmcva for few labels, mmva for many.")] = "mmcva",
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: by their number.")] = None,
+    max_time: Annotated[float | None, typer.Option(min=1, help="Seconds after which training ends as it is.")] = None,
     run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/DATA/seed-SEED.")] = None,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN_DIR.")] = False,

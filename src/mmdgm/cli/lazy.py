@@ -25,17 +25,13 @@ COMMANDS = {
     "fit": Place(
         "fit", "fit", "Train a model of your own data, and leave model, figures and result.json in a folder."
     ),
-    "evaluate": Place(
-        "evaluate", "evaluate", "Print a run's error and bound on labeled rows, or on its test set."
-    ),
+    "evaluate": Place("evaluate", "evaluate", "Print a run's error and bound on labeled rows, or on its test set."),
     "predict": Place(
         "predict",
         "predict",
         "Classify your own images or rows: a CSV file with prediction and scores of each, and a count per class.",
     ),
-    "sample": Place(
-        "sample", "sample", "Generate rows like those of training: an npz or CSV file, and a PNG grid."
-    ),
+    "sample": Place("sample", "sample", "Generate rows like those of training: an npz or CSV file, and a PNG grid."),
     "impute": Place(
         "impute", "impute", "Fill missing values: an npz or CSV file, and a picture of images before and after."
     ),

@@ -26,9 +26,7 @@ def reproduce(
     what: Annotated[str, typer.Argument(metavar="WHAT", help=", ".join(WHAT) + ".")],
     seeds: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=1000, help="Runs of each model [default: the table's own number; with --quick, 1]."
-        ),
+        typer.Option(min=1, max=1000, help="Runs of each model [default: the table's own number; with --quick, 1]."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Shortened runs, marked so; minutes on a CPU instead of hours.")

@@ -29,9 +29,7 @@ def train(
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(
-            help="Several seeds in one process: 0-9, or 0,3,5; run folders seed-0, seed-3, … in RUN_DIR."
-        ),
+        typer.Option(help="Several seeds in one process: 0-9, or 0,3,5; run folders seed-0, seed-3, … in RUN_DIR."),
     ] = None,
     set_: Annotated[
         list[str] | None,

@@ -106,9 +106,7 @@ class Batches:
         self.numbers = [(labels >= 0).nonzero()[:, 0], (labels < 0).nonzero()[:, 0]]  # labeled and unlabeled rows
         self.streams = [
             IndexStream(len(numbers), size, seed=(seed, kind), device=labels.device)
-            for kind, (numbers, size) in enumerate(
-                zip(self.numbers, (labeled_batch, unlabeled_batch), strict=True)
-            )
+            for kind, (numbers, size) in enumerate(zip(self.numbers, (labeled_batch, unlabeled_batch), strict=True))
         ]
 
     @property

@@ -123,9 +123,7 @@ class ImageCodec:
         rows = self.unit(X)
         if self.normalised:
             if np.isnan(rows).any():
-                raise InputError(
-                    "contrast normalisation takes whole images: this model cannot take missing values"
-                )
+                raise InputError("contrast normalisation takes whole images: this model cannot take missing values")
             rows = local_contrast(rows)
         elif not self.gaussian:
             rows = rows.clip(0, 1)  # NaN stays

@@ -108,9 +108,7 @@ def oddities(sheet: Sheet, names: list[str], numeric: list[bool]) -> list[str]:
                 f"such as {odd[0]!r}; leave a cell empty where a value is missing"
             )
         elif different > max(20, len(cells) // 2):
-            lines.append(
-                f"column {name} has {different:,} categories in {len(cells):,} values; better leave it out"
-            )
+            lines.append(f"column {name} has {different:,} categories in {len(cells):,} values; better leave it out")
     return lines
 
 
@@ -124,9 +122,7 @@ def cell_text(value: Any) -> str:
     return value if isinstance(value, str) else number_text(float(value))
 
 
-def filled_rows(
-    sheet: Sheet, names: list[str], filled: NDArray[Any], missing: NDArray[np.bool_]
-) -> list[list[str]]:
+def filled_rows(sheet: Sheet, names: list[str], filled: NDArray[Any], missing: NDArray[np.bool_]) -> list[list[str]]:
     """The sheet's rows, with the missing entries of the named columns, and no others, taken from `filled`."""
     rows = [list(row) for row in sheet.rows]
     places = [sheet.header.index(name) for name in names]

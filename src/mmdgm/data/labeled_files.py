@@ -183,6 +183,4 @@ def _likely_marks(labels: set[str]) -> list[str]:
     if not holds_numbers(labels) or len(labels) < 3:
         return []
     marks = [cell for cell in sorted(labels) if float(cell) == -1 or math.isnan(float(cell))]
-    return [
-        f"labels include {m}, taken as a class; if it marks unlabeled rows, give --unlabeled {m}" for m in marks
-    ]
+    return [f"labels include {m}, taken as a class; if it marks unlabeled rows, give --unlabeled {m}" for m in marks]

@@ -83,9 +83,7 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
     check_classification_targets(labeled)
     classes = np.unique(labeled)
     if len(classes) < 2:
-        raise InputError(
-            f"y has one class, {classes.tolist()[0]!r}; a classifier needs labels of two classes or more"
-        )
+        raise InputError(f"y has one class, {classes.tolist()[0]!r}; a classifier needs labels of two classes or more")
     codes = np.full(len(y), -1, np.int64)
     codes[~unlabeled] = np.searchsorted(classes, labeled)
     return classes, codes

@@ -24,9 +24,7 @@ class KeepUnlabeled(BaseCrossValidator):  # type: ignore[misc]
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         return int(check_cv(self.cv, classifier=True).get_n_splits(X, y, groups))
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Pairs of row numbers: for training, with all unlabeled rows; for testing, labeled ones alone."""
         if y is None:
             raise InputError("KeepUnlabeled needs y to see which rows are labeled")

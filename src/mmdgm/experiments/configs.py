@@ -1,12 +1,12 @@
 """A config: everything that a run of a preset is a function of, but its seed; as a value, and as JSON."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mmdgm.errors import InputError
 from mmdgm.models.configs import KINDS, ModelConfig, from_plain, to_plain
-from mmdgm.settings import defaults, from_json, setting, settings_of, to_json
+from mmdgm.settings import defaults, from_json, replace_settings, setting, settings_of, to_json
 from mmdgm.training.plan import ClassifierFirstTraining, PretrainedTraining, SemiSupervisedTraining, Training
 
 TRAININGS = (Training, SemiSupervisedTraining, PretrainedTraining, ClassifierFirstTraining)
@@ -57,17 +57,13 @@ def check(config: Config) -> None:
             "or neither"
         )
     if data.propagate and (data.labels is None or not data.unlabeled):
-        raise InputError(
-            "propagate: there are no unlabeled images; add --set propagate=0 --set trust_propagated=0"
-        )
+        raise InputError("propagate: there are no unlabeled images; add --set propagate=0 --set trust_propagated=0")
     for stage in config.training.stages():
         weights = [stage.changes.get(name, getattr(model, name, 1.0)) for name in ("C", "generative_weight")]
         if not any(weights):
             epochs = f"{stage.name}_epochs"
             remedy = f"leave it out by --set {epochs}=0" if epochs in settings_of(config) else "change one of them"
-            raise InputError(
-                f"C=0 and generative_weight=0: the stage {stage.name!r} has nothing to learn; {remedy}"
-            )
+            raise InputError(f"C=0 and generative_weight=0: the stage {stage.name!r} has nothing to learn; {remedy}")
     generative = getattr(model, "generative_weight", 1.0) > 0
     if data.preprocessing == "lcn" and model.likelihood == "bernoulli" and generative:
         raise InputError("preprocessing=lcn: such images do not lie in [0, 1]; add --set likelihood=gaussian")
@@ -84,9 +80,7 @@ def config_from_json(values: Mapping[str, Any]) -> Config:
     kinds = {**KINDS, **{kind.__name__: kind for kind in TRAININGS}}
     try:
         model, training = (from_plain(values[part], kinds) for part in ("model", "training"))
-        return Config(
-            preset=values["preset"], data=from_json(Data, values["data"]), model=model, training=training
-        )
+        return Config(preset=values["preset"], data=from_json(Data, values["data"]), model=model, training=training)
     except KeyError as error:
         raise InputError(f"config.json: {error} is missing; another version wrote it") from None
 
@@ -102,3 +96,21 @@ def differing_settings(saved: Mapping[str, Any], config: Config) -> Iterator[tup
         for key, value in now[part].items():
             if before.get(key) != value:
                 yield key, before.get(key), value
+
+
+def variant(config: Config, suffix: str, **changes: float) -> Config:
+    """A variant with some settings changed."""
+    assert changes.keys() <= settings_of(config).keys()
+    return replace(replace_settings(config, changes), preset=f"{config.preset}-{suffix}")
+
+
+def on_labels_alone(config: Config) -> Config:
+    """The same classifier, trained by the hinge loss on the labeled rows and on no others."""
+    alone = variant(
+        config, "labels-alone", generative_weight=0.0, hat_weight=0.0, balance_weight=0.0, straight_through=0.0
+    )
+    return replace(
+        alone,
+        data=replace(config.data, unlabeled=False),
+        training=Training(epochs=5000, batch=config.training.batch, learning_rate=1e-3),  # 1 or 2 steps an epoch
+    )

@@ -141,14 +141,10 @@ def check_folder(
     if not folder.config.exists():
         return
     if not resume:
-        raise InputError(
-            f"{folder.path} already holds a run; go on with it by --resume, or choose another --run-dir"
-        )
+        raise InputError(f"{folder.path} already holds a run; go on with it by --resume, or choose another --run-dir")
     about = folder.about()
     if about["seed"] != seed:
-        raise InputError(
-            f"{folder.path} holds a run of seed {about['seed']}, not {seed}; use --seed {about['seed']}"
-        )
+        raise InputError(f"{folder.path} holds a run of seed {about['seed']}, not {seed}; use --seed {about['seed']}")
     for key, before, now in differences(about):
         raise InputError(f"{folder.path} holds a run with {key}={before}, not {now}; resume it as it was")
 

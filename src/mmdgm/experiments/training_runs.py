@@ -93,9 +93,7 @@ def estimator_of(config: Config, dataset: Dataset, seed: int) -> Estimator:
     parameters = {name: known[name] for name in kind().get_params(deep=False) if name in known}
     parameters["likelihood"] = "gaussian" if config.model.likelihood == "gaussian" else "auto"
     batch = getattr(config.training, "unlabeled_batch", config.training.batch)
-    estimator: Estimator = kind(
-        **parameters, max_epochs=config.training.epochs, batch_size=batch, random_state=seed
-    )
+    estimator: Estimator = kind(**parameters, max_epochs=config.training.epochs, batch_size=batch, random_state=seed)
     estimator.codec_, estimator.config_, estimator.classes_ = (
         codec_of(dataset, config),
         config.model,

@@ -139,9 +139,7 @@ def _choose(features: Tensor, y: Tensor, *, n_classes: int, steps: int, seed: in
         axes = Axes.of(features[fitted])
         for i, a in enumerate(SHRINKAGES):
             x, x_held_out = (axes.rows(features[rows], shrinkage=a) for rows in (fitted, held_out))
-            weights = pegasos(
-                x, y[fitted], n_classes=n_classes, penalties=PENALTIES, steps=steps // draws, seed=seed
-            )
+            weights = pegasos(x, y[fitted], n_classes=n_classes, penalties=PENALTIES, steps=steps // draws, seed=seed)
             errors[i] += ((x_held_out @ weights.mT).argmax(dim=2) != y[held_out]).sum(dim=1)
     counts = errors.flatten().tolist()
     i, j = divmod(counts.index(min(counts)), len(PENALTIES))

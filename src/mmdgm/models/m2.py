@@ -53,9 +53,7 @@ class MarginalConditionalVAE(ConditionalVAE):
 
     settings_class = MarginalConditionalSettings
 
-    def forward(
-        self, batch: Batch, *, progress: Tensor = START, settings: Any = None
-    ) -> MarginalConditionalVAETerms:
+    def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> MarginalConditionalVAETerms:
         s: MarginalConditionalSettings = settings or self.settings
         n, k = len(batch.y), self.n_classes
         scores = self.training_scores(batch.seen(), progress, s)

@@ -83,9 +83,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
     def generates(self) -> bool:
         return bool(self.settings.generative_weight)
 
-    def forward(
-        self, batch: Batch, *, progress: Tensor = START, settings: Any = None
-    ) -> MaxMarginConditionalVAETerms:
+    def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> MaxMarginConditionalVAETerms:
         s: MaxMarginConditionalSettings = settings or self.settings
         x, n = batch.seen(), len(batch.y)
         scores = self.training_scores(x, progress, s)

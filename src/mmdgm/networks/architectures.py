@@ -192,9 +192,7 @@ def conv_networks(shape: Shape, *, z: int, maps: int = 1) -> tuple[Encoder, Conv
     return encoder, decoder
 
 
-def conditional_conv_networks(
-    shape: Shape, *, z: int, n_classes: int, maps: int = 1
-) -> tuple[Encoder, ConvDecoder]:
+def conditional_conv_networks(shape: Shape, *, z: int, n_classes: int, maps: int = 1) -> tuple[Encoder, ConvDecoder]:
     """Class-conditional encoder and decoder of Conv-MMCVA, without dropout."""
     recipe = CONDITIONAL.get(_size(shape)) or _conv_recipe(CONDITIONAL, *_size(shape))
     encoder = ConvEncoder(shape, recipe.encoder, z, n_classes=n_classes)

@@ -50,9 +50,7 @@ class GaussianHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         weight = torch.cat([self.mean.weight, self.log_variance.weight])  # one product for both
-        mean, log_variance = linear(hidden, weight, torch.cat([self.mean.bias, self.log_variance.bias])).chunk(
-            2, 1
-        )
+        mean, log_variance = linear(hidden, weight, torch.cat([self.mean.bias, self.log_variance.bias])).chunk(2, 1)
         return mean, log_variance
 
 

@@ -43,9 +43,7 @@ def sample_grid(estimator: Estimator, *, columns: int, rows: int, seed: int = 0)
     if isinstance(estimator, MMVAClassifier):
         x, z = estimator.sample(rows * columns, random_state=seed, return_codes=True)
         return {"x": x.reshape(rows, columns, *x.shape[1:]), "z": z.reshape(rows, columns, -1)}
-    parts = [
-        estimator.sample(columns, y=label, random_state=seed, return_codes=True) for label in estimator.classes_
-    ]
+    parts = [estimator.sample(columns, y=label, random_state=seed, return_codes=True) for label in estimator.classes_]
     x, z = (np.stack(arrays) for arrays in zip(*parts, strict=True))
     return {"x": x, "z": z, "y": np.repeat(estimator.classes_[:, None], columns, axis=1)}
 

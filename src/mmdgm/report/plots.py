@@ -25,9 +25,7 @@ def image_grid(images: NDArray[Any]) -> NDArray[np.uint8]:
     colour = colour.repeat(factor, axis=3).repeat(factor, axis=4)
     colour = np.pad(colour, ((0, 0), (0, 0), (0, 0), (0, GAP), (0, GAP)), constant_values=1)
     colour = np.pad(
-        colour.transpose(0, 3, 1, 4, 2).reshape(
-            rows * (height * factor + GAP), columns * (width * factor + GAP), 3
-        ),
+        colour.transpose(0, 3, 1, 4, 2).reshape(rows * (height * factor + GAP), columns * (width * factor + GAP), 3),
         ((GAP, 0), (GAP, 0), (0, 0)),
         constant_values=1,
     )
@@ -87,9 +85,7 @@ def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5 * len(panels), 5), layout="constrained", dpi=110)
-    for axis, (title, points) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-    ):
+    for axis, (title, points) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         dots = axis.scatter(*points.T, c=y, cmap="tab10", s=5)
         axis.set_title(title, fontsize=10)
         axis.set_xticks([])
@@ -98,9 +94,7 @@ def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -
     _save(path, figure)
 
 
-def save_lines(
-    path: Path, lines: dict[str, dict[int, float]], *, levels: dict[str, float], x: str, y: str
-) -> None:
+def save_lines(path: Path, lines: dict[str, dict[int, float]], *, levels: dict[str, float], x: str, y: str) -> None:
     """Write lines of y by x, each with its name, and levels across."""
     from matplotlib.figure import Figure
 

@@ -52,9 +52,7 @@ class Training:
     checkpoint_seconds: float = setting(
         60.0, "a checkpoint is due after so many seconds; 0: at every log line", least=0
     )
-    patience: int = setting(
-        3000, "steps that a trivial solution may last before the run stops; 0: for ever", least=0
-    )
+    patience: int = setting(3000, "steps that a trivial solution may last before the run stops; 0: for ever", least=0)
 
     def stages(self) -> list[Stage]:
         """The stages of training, in order."""

@@ -72,9 +72,7 @@ class Stepper:
         self.sums: Tensor | None = None
         self.graph: torch.cuda.CUDAGraph | None = None
         on_gpu = fabric.device.type == "cuda"
-        self.generator = (
-            torch.cuda.default_generators[fabric.device.index or 0] if on_gpu else torch.default_generator
-        )
+        self.generator = torch.cuda.default_generators[fabric.device.index or 0] if on_gpu else torch.default_generator
 
     def take_over(self, labels: Tensor, batches: Batches) -> bool:
         """Go on with the labels of another run, whose rows lie in the store; False if its batches do not fit."""
@@ -124,9 +122,7 @@ class Stepper:
 
     def _step(self) -> None:
         self.optimizer.zero_grad()
-        rows, progress, rate = (
-            table[self.position].squeeze(0) for table in (self.rows, self.progress, self.rates)
-        )
+        rows, progress, rate = (table[self.position].squeeze(0) for table in (self.rows, self.progress, self.rates))
         with self.fabric.autocast():
             terms = self.module(self.store, rows, progress)
         self.fabric.backward(terms.loss)

@@ -26,7 +26,5 @@ def test_a_classifier_learns_from_samples_alone():
     digits = datasets.load("digits")
     x = (digits.x_train[:600] / digits.scale).astype(np.float32)
     training = dataclasses.replace(conditional_figures.TRAINING, epochs=15, batch=50)
-    model = conditional_figures.learn_from_samples(
-        x, digits.y_train[:600].astype(np.int64), training, device="cpu"
-    )
+    model = conditional_figures.learn_from_samples(x, digits.y_train[:600].astype(np.int64), training, device="cpu")
     assert error_percent(model, (digits.x_test / digits.scale).astype(np.float32), digits.y_test) < 15

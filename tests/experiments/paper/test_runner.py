@@ -68,10 +68,7 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     result = json.loads((tmp_path / "runs" / "mnist-va" / "seed-0" / "result.json").read_text())
     assert result["quick"]
     assert result["overrides"] == {"epochs": 2}
-    assert (
-        f"| VA+Pegasos (quick) | {result['error_percent']:.2f} | 1.04 | 1 |"
-        in (tmp_path / "table1.md").read_text()
-    )
+    assert f"| VA+Pegasos (quick) | {result['error_percent']:.2f} | 1.04 | 1 |" in (tmp_path / "table1.md").read_text()
 
     trained = (tmp_path / "runs" / "mnist-va" / "seed-0" / "model.safetensors").stat().st_mtime_ns
     code, printed, err = mmdgm("reproduce", "table4", *out, "--json")

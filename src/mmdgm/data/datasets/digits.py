@@ -15,7 +15,5 @@ def load_digits(data_dir: Path) -> Dataset:
     digits = embedded()
     images = digits.images.astype(np.uint8)[:, None]
     labels = digits.target.astype(np.int64)
-    x_train, x_test, y_train, y_test = train_test_split(
-        images, labels, test_size=500, stratify=labels, random_state=0
-    )
+    x_train, x_test, y_train, y_test = train_test_split(images, labels, test_size=500, stratify=labels, random_state=0)
     return Dataset("digits", x_train, y_train, x_test, y_test, n_classes=10, scale=16.0)

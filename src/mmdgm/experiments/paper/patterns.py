@@ -24,9 +24,7 @@ METHODS = {"draw": "draw", "mean": "posterior"}  # as results name them
 def mask_of(pattern: str, shape: tuple[int, ...]) -> Mask:
     """What is missing under a name such as `Rand-Drop 0.6` or `Rect 12`."""
     kind, size = pattern.split()
-    return (
-        rand_drop(shape, float(size), seed=MASK_SEED) if kind == "Rand-Drop" else rect(shape, int(size), int(size))
-    )
+    return rand_drop(shape, float(size), seed=MASK_SEED) if kind == "Rand-Drop" else rect(shape, int(size), int(size))
 
 
 def unit_images(dataset: Dataset, rows: int | None = None) -> Values:

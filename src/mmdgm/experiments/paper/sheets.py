@@ -32,9 +32,7 @@ class Sheet:
     notes: list[str]
 
     def markdown(self) -> str:
-        lines = [
-            "| " + " | ".join(cells) + " |" for cells in (self.header, ["---"] * len(self.header), *self.rows)
-        ]
+        lines = ["| " + " | ".join(cells) + " |" for cells in (self.header, ["---"] * len(self.header), *self.rows)]
         return "\n".join([f"**{self.title}**", "", *lines, "", "\n\n".join(self.notes)]).rstrip() + "\n"
 
 

@@ -63,9 +63,7 @@ def table_3(results: Results) -> list[Sheet]:
         "authors' dropout of .5; Conv-MMVA in the other tables has .3.",
         *quick_note(results),
     ]
-    return [
-        Sheet(title="Table 3. Conv-MMVA on MNIST, weight C of the margin", header=header, rows=rows, notes=notes)
-    ]
+    return [Sheet(title="Table 3. Conv-MMVA on MNIST, weight C of the margin", header=header, rows=rows, notes=notes)]
 
 
 def with_missing(results: Results, cell: str, pattern: str, method: str, what: str) -> list[float]:
@@ -130,9 +128,7 @@ def table_5(results: Results) -> list[Sheet]:
         "100 rounds, or, in the columns called mean, by the posterior mean.",
         *quick_note(results),
     ]
-    return [
-        Sheet(title="Table 5. Classification of MNIST images with a hole", header=header, rows=rows, notes=notes)
-    ]
+    return [Sheet(title="Table 5. Classification of MNIST images with a hole", header=header, rows=rows, notes=notes)]
 
 
 TABLES = (
