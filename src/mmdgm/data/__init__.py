@@ -1,1 +1,1 @@
-"""From files and arrays to rows and batches: what users bring, as tensors that networks take."""
+"""Convert users' files and arrays to rows and batches: tensors that networks take."""

@@ -1,4 +1,4 @@
-"""Images in another light: colours, contrast, sharpness, and a part that is hidden."""
+"""Random changes of images' appearance: colours, contrast, brightness, sharpness, and a hidden square."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ from mmdgm.settings import setting
 
 @dataclass(frozen=True, kw_only=True)
 class Appearance:
-    """How much the appearance of images is changed in training; all zeros: not at all.
+    """How much the appearance of images is changed in training. All zeros mean no change.
 
-    Each image has amounts of its own. Values may leave [0, 1]: the classifier should standardise its images.
+    Each image gets its own random amounts. Values may leave [0, 1], so the classifier should standardise its images.
     """
 
     colour: float = setting(0.0, "appearance: deviation of a random colour matrix from the identity", least=0)
@@ -24,7 +24,7 @@ class Appearance:
     cutout: int = setting(0, "appearance: side of a square that is hidden, in pixels, up to", least=0)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Images `(rows, channels, height, width)` in [0, 1], changed."""
+        """Changed copies of images `(rows, channels, height, width)` in [0, 1]."""
         if self.colour and x.shape[1] == 3:
             x = mix_colours(x, self.colour * torch.randn((len(x), 3, 3), device=x.device))
         if self.contrast or self.brightness:
@@ -49,9 +49,9 @@ def mix_colours(x: Tensor, change: Tensor) -> Tensor:
 
 
 def blurred(x: Tensor) -> Tensor:
-    """Images convolved with the 3×3 kernel of weights 1-2-1, edges repeated.
+    """Images convolved with the 3×3 kernel of weights 1-2-1; edge pixels are repeated.
 
-    As sums: a step that is captured in a CUDA graph may copy nothing, not even a kernel, from the host.
+    The convolution is written as sums, because a step captured in a CUDA graph must not copy a kernel from the host.
     """
     x = pad(x, (1, 1, 1, 1), mode="replicate")
     x = (x[..., :-2] + 2 * x[..., 1:-1] + x[..., 2:]) / 4
@@ -59,9 +59,9 @@ def blurred(x: Tensor) -> Tensor:
 
 
 def hide_square(x: Tensor, size: Tensor, down: Tensor, right: Tensor, *, side: int) -> Tensor:
-    """Images with a square of side `size`·`side` replaced by the image's mean; all of size, down, right in [0, 1].
+    """Images with a square of side `size`·`side` replaced by the image's mean.
 
-    Its middle lies anywhere in the image, at (down·height, right·width).
+    The square's centre is at (down·height, right·width). `size`, `down` and `right` are in [0, 1].
     """
     height, width = x.shape[-2:]
     half = (size * side / 2)[:, None]

@@ -1,4 +1,4 @@
-"""Users' arrays, lists and data frames: their columns, what is missing in them, and filled copies."""
+"""Users' arrays, lists and data frames: their columns, their missing entries, and filled copies."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ Values = NDArray[np.float32]
 
 
 def as_array(X: Any, numeric: list[bool] | None = None) -> Any:
-    """An array of what may be lists, in which numbers beside text stay numbers; data frames as they are.
+    """Convert lists to an array in which numbers beside text stay numbers. Data frames are returned unchanged.
 
-    Where there is nothing but text, cells are read as those of a CSV file: empty ones are missing, and columns
-    whose others are all numbers, or that are known as such (`numeric`), hold numbers.
+    If all cells are text, they are read like the cells of a CSV file. Empty cells are missing values. A column holds
+    numbers if `numeric` says so. Without `numeric`, it holds numbers if all its non-empty cells are numbers.
     """
     if hasattr(X, "iloc") or hasattr(X, "toarray"):
         return X
@@ -35,7 +35,7 @@ def as_array(X: Any, numeric: list[bool] | None = None) -> Any:
 
 
 def _value(cell: str, numeric: bool) -> float | str | None:
-    """What a cell of text holds; in a column of numbers, text that is none is kept, to be refused by name."""
+    """Value of a text cell. In a numeric column, text that is not a number is kept; a later check reports it."""
     if is_empty(cell):
         return np.nan if numeric else None
     found = number(cell) if numeric else None
@@ -50,7 +50,7 @@ def columns_of(X: Any) -> list[NDArray[Any]]:
 
 
 def _plain(series: Any) -> NDArray[Any]:
-    """A data frame's column as numbers with NaN, or as objects."""
+    """A data frame's column as numbers with NaN, or as objects with None."""
     missing = np.asarray(series.isna())
     if getattr(series.dtype, "kind", "O") in "fiub":
         return np.where(missing, np.nan, np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan)))
@@ -60,12 +60,12 @@ def _plain(series: Any) -> NDArray[Any]:
 
 
 def categorical_columns(X: Any) -> list[int]:
-    """Positions of a data frame's columns of dtype "category", which may hold numbers."""
+    """Positions of a data frame's columns of dtype "category". Such columns may hold numbers."""
     return [i for i in range(X.shape[1]) if hasattr(X.iloc[:, i], "cat")] if hasattr(X, "iloc") else []
 
 
 def has_categories(X: Any) -> bool:
-    """Whether a data frame or an array has columns that are no numbers."""
+    """Whether a data frame or an array has columns that are not numeric."""
     if hasattr(X, "iloc"):
         return any(getattr(dtype, "kind", "O") not in "fiub" for dtype in X.dtypes)
     array = np.asarray(X) if not hasattr(X, "dtype") else X
@@ -77,7 +77,7 @@ def has_categories(X: Any) -> bool:
 
 
 def missing_entries(X: Any) -> NDArray[np.bool_]:
-    """Where a user's array or data frame has no value."""
+    """Boolean mask of the missing entries of a user's array or data frame."""
     if hasattr(X, "iloc"):
         return np.asarray(X.isna())
     array = np.asarray(X)
@@ -85,7 +85,7 @@ def missing_entries(X: Any) -> NDArray[np.bool_]:
 
 
 def restore(X: Any, decoded: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
-    """A copy of what the user gave, with its missing entries, and no others, taken from `decoded`."""
+    """A copy of the user's data whose missing entries are taken from `decoded`. Other entries stay unchanged."""
     if hasattr(X, "iloc"):
         filled = X.copy()
         for i in np.flatnonzero(missing.any(axis=0)):
@@ -97,7 +97,7 @@ def restore(X: Any, decoded: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
 
 
 def _fill_column(column: Any, values: NDArray[Any], missing: NDArray[np.bool_]) -> Any:
-    """A data frame's column with values where it has none; whole numbers that get fractions become Float64."""
+    """A data frame's column with its missing entries filled. Integers that get fractions become Float64."""
     filled, kind = column.copy(), getattr(column.dtype, "kind", "O")
     if kind in "fb":
         values = values.astype(bool if kind == "b" else f"f{column.dtype.itemsize}")
@@ -111,6 +111,6 @@ def _fill_column(column: Any, values: NDArray[Any], missing: NDArray[np.bool_]) 
 
 
 def first_row_without_values(x: Values) -> int | None:
-    """The number of the first row in which nothing is observed."""
+    """Index of the first row without any observed value, or None."""
     missing = np.isnan(x.reshape(len(x), -1)).all(axis=1)
     return int(missing.argmax()) if missing.any() else None

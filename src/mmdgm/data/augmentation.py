@@ -1,4 +1,4 @@
-"""Images as another writer might have drawn them: distorted, or straightened."""
+"""Geometric transforms of images: random distortion, and straightening."""
 
 import math
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from torch.nn.functional import grid_sample, interpolate
 from mmdgm.settings import setting
 
 Edges = Literal["zeros", "border"]
-BENT_EVERY = 7  # pixels between the points that are moved
+BENT_EVERY = 7  # pixels between the control points of `waves`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distortion:
-    """How much images are distorted in training; all zeros: not at all."""
+    """How much images are distorted in training. All zeros mean no distortion."""
 
     turn: float = setting(0.0, "distortion of what the classifier sees: degrees, up to", least=0)
     shift: float = setting(0.0, "distortion: pixels up, down, left and right, up to", least=0)
@@ -32,10 +32,9 @@ class Distortion:
     edges: Literal["zeros", "border"] = setting("zeros", "distortion: what comes in from outside the image")
 
     def __call__(self, x: Tensor, remaining: Tensor) -> Tensor:
-        """Images `(rows, channels, height, width)` distorted; `remaining` `()` is the rest of training, 1 to 0.
+        """Distorted images `(rows, channels, height, width)`. `remaining` `()` falls from 1 to 0 in training.
 
-        Distortions that fade are gone long enough before the end for averaged weights and batch statistics to be
-        those of undistorted images.
+        Fading distortions end early enough for averaged weights and batch statistics to adapt to undistorted images.
         """
         strength = (1.5 * remaining / self.fading - 0.5).clamp(0, 1) if self.fading else 1.0
         amounts = {"turn": self.turn, "shift": self.shift, "zoom": self.zoom, "shear": self.shear}
@@ -53,25 +52,25 @@ def distort(
     strength: Tensor | float = 1.0,
     edges: Edges = "zeros",
 ) -> Tensor:
-    """Images `(rows, channels, height, width)`, each distorted by amounts of its own, see `warp`.
+    """Images `(rows, channels, height, width)`, each distorted by its own random amounts, see `warp`.
 
-    They are uniform: the angle in ± `turn` degrees, down and right in ± `shift` pixels, the scale in 1 ± `zoom`,
-    the slant in ± `shear`. `bend` is the standard deviation of `waves`. `strength` is a factor of all.
+    The amounts are uniform: the angle in ± `turn` degrees, down and right in ± `shift` pixels, the scale in
+    1 ± `zoom`, the slant in ± `shear`. `bend` is the standard deviation of `waves`. `strength` multiplies all amounts.
     """
     if not any((turn, shift, zoom, shear, bend)):
         return x
     draws = strength * (2 * torch.rand((5, len(x)), device=x.device) - 1)
     limits = (math.radians(turn), shift, shift, zoom, shear)
-    # numbers, not a tensor of them: a step that is captured in a CUDA graph may copy nothing from the host
+    # Python numbers instead of a tensor: a step captured in a CUDA graph must not copy from the host
     angle, down, right, longer, slant = (limit * draw for limit, draw in zip(limits, draws, strict=True))
     bent = strength * bend * waves(x) if bend else None
     return warp(x, Warp(angle, down, right, 1 + longer, slant), bent=bent, edges=edges)
 
 
 def waves(x: Tensor) -> Tensor:
-    """Smooth random movements `(rows, 2, height, width)`, down and right, of the pixels of images.
+    """Smooth random displacements `(rows, 2, height, width)` of pixels, down and right.
 
-    They are from N(0, 1) at points seven pixels apart, and cubic between them.
+    They are drawn from N(0, 1) at points seven pixels apart, with cubic interpolation between them.
     """
     height, width = x.shape[-2:]
     points = [max(2, round(size / BENT_EVERY)) for size in (height, width)]
@@ -80,10 +79,10 @@ def waves(x: Tensor) -> Tensor:
 
 
 def upright(x: Tensor) -> Tensor:
-    """Images `(rows, channels, height, width)`, light on dark, each straightened and moved to the middle.
+    """Images `(rows, channels, height, width)`, light on dark, each deslanted and centred.
 
-    With a pixel's share of the light as its weight, the centre of gravity is moved to the middle of the image, and
-    the slant cov(u, v)/var(v) taken out.
+    Each pixel's weight is its share of the image's light. The centre of gravity is moved to the middle of the image,
+    and the slant cov(u, v)/var(v) is removed.
     """
     height, width = x.shape[-2:]
     v = (torch.arange(height, device=x.device, dtype=x.dtype) - (height - 1) / 2)[:, None]
@@ -103,7 +102,7 @@ def upright(x: Tensor) -> Tensor:
 
 
 class Warp(NamedTuple):
-    """How images are moved, `(rows,)` each: an angle, pixels down and right, a factor of lengths, a slant."""
+    """Parameters of `warp`, `(rows,)` each: an angle, pixels down and right, a scale factor, a slant."""
 
     angle: Tensor
     down: Tensor
@@ -113,13 +112,14 @@ class Warp(NamedTuple):
 
 
 def warp(x: Tensor, by: Warp, *, bent: Tensor | None = None, edges: Edges = "zeros") -> Tensor:
-    """Images turned about their middle, scaled, slanted and moved; from outside come zeros, or the border's values.
+    """Images rotated about their middle, scaled, slanted and shifted.
 
     Coordinates are in pixels, down and right from the middle of the image. The pixel at (v, u) takes the value at
 
         u' = (cos·u − sin·v)/scale + slant·v − right      v' = (sin·u + cos·v)/scale − down
 
-    or where `bent` `(rows, 2, height, width)`, in pixels down and right, leads from there.
+    `bent` `(rows, 2, height, width)`, in pixels down and right, is added to (v', u'). Outside the image, values are
+    zeros or those of the border, see `edges`.
     """
     height, width = x.shape[-2:]
     v = (torch.arange(height, device=x.device) - (height - 1) / 2)[:, None]

@@ -1,8 +1,8 @@
 """One store of rows, on the device, and the batches that training takes from it.
 
-The store holds all rows, labeled and unlabeled, as they were read. A batch is some rows of it, the labeled ones
-first. The rows of a step are a pure function of (seed, step), so a resumed run needs no saved position. Where
-several processes train together, each takes its share of every step's rows.
+The store holds all rows, labeled and unlabeled, as they were read. A batch is some rows of the store, labeled rows
+first. The rows of a step are a pure function of (seed, step), so a resumed run needs no saved position. If several
+processes train together, each takes its share of every step's rows.
 """
 
 from typing import Literal, NamedTuple
@@ -18,29 +18,29 @@ LabelSource = Literal["given", "propagated"]
 
 
 class Batch(NamedTuple):
-    """What a model's objective is given: rows, the labeled ones first. Either kind may be absent."""
+    """The input of a model's objective: labeled rows first, then unlabeled rows. Either kind may be absent."""
 
     x: Tensor  # (rows, channels, height, width); grey values lie in [0, 1]
     y: Tensor  # (labeled rows,) int64
     observed: Tensor | None = None  # like x: 0 where a value is only filled in
-    shown: Tensor | None = None  # like x: what networks see, where that differs
+    shown: Tensor | None = None  # like x: the networks' input, if it differs from x
     guess: Tensor | None = None  # (unlabeled rows,) int64: propagated labels; −1: none
 
     def seen(self) -> Tensor:
-        """All rows as networks see them."""
+        """The networks' input for all rows."""
         return self.x if self.shown is None else self.shown
 
 
 class Store(NamedTuple):
     """All rows, on the device."""
 
-    x: Tensor  # (n, channels, height, width), uint8 or what networks see
+    x: Tensor  # (n, channels, height, width), uint8 or encoded values
     y: Tensor  # (n,) int64; −1: unlabeled
-    observed: Tensor | None = None  # bool like x; None: all are
+    observed: Tensor | None = None  # bool like x; None: all values are observed
     guess: Tensor | None = None  # (n,) int64: propagated labels; −1: none
 
     def labels(self, source: LabelSource) -> Tensor:
-        """The labels `(n,)` that a stage of training goes by: those given, or also the propagated ones."""
+        """The labels `(n,)` that a training stage uses: the given ones, or given and propagated ones."""
         if source == "given":
             return self.y
         if self.guess is None:
@@ -52,10 +52,10 @@ class Store(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How stored values become what networks see: divided by `scale`, then perhaps drawn or hidden.
+    """How stored values become the networks' input: divided by `scale`, then optionally binarised or hidden.
 
-    `binarised`: pixels are drawn as 0 or 1 in every batch, which acts as augmentation for MLPs. `hide`: networks
-    see each row with a share of its values, drawn up to this, set to 0; the likelihood still counts them.
+    `binarised`: pixels are drawn as 0 or 1 in every batch, which acts as augmentation for MLPs. `hide`: a random
+    share of each row's values, at most `hide`, is set to 0 in the networks' input. The likelihood still counts them.
     """
 
     scale: float = 1.0
@@ -64,7 +64,7 @@ class Reading(NamedTuple):
 
 
 class IndexStream:
-    """Batches of row numbers: every epoch one new permutation, its incomplete last batch left out."""
+    """Batches of row indices. Every epoch is a new permutation; its incomplete last batch is left out."""
 
     def __init__(self, n: int, batch_size: int, *, seed: tuple[int, ...], device: torch.device):
         self.n, self.batch_size, self.seed, self.device = n, min(batch_size, n), seed, device
@@ -73,11 +73,11 @@ class IndexStream:
         self._order = torch.empty(0, dtype=torch.int64, device=device)
 
     def __getitem__(self, step: int) -> Tensor:
-        """Row numbers of a step, shape `(batch_size,)`."""
+        """Row indices of a step, shape `(batch_size,)`."""
         return self.table(range(step, step + 1))[0]
 
     def table(self, steps: range) -> Tensor:
-        """Row numbers of consecutive steps, shape `(steps, batch_size)`."""
+        """Row indices of consecutive steps, shape `(steps, batch_size)`."""
         if not self.steps_per_epoch:
             return self._order[:0].expand(len(steps), 0)
         parts, step = [], steps.start
@@ -97,9 +97,9 @@ class IndexStream:
 
 
 class Batches:
-    """Which rows of a store make a step: so many labeled ones, and behind them so many unlabeled ones.
+    """The rows of each step: `labeled_batch` labeled rows, then `unlabeled_batch` unlabeled rows.
 
-    An epoch is one pass over the unlabeled rows, or over the labeled rows where there are no others.
+    An epoch is one pass over the unlabeled rows, or over the labeled rows if there are no unlabeled ones.
     """
 
     def __init__(self, labels: Tensor, *, labeled_batch: int, unlabeled_batch: int, seed: int):
@@ -116,12 +116,12 @@ class Batches:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Labeled and unlabeled rows in a step."""
+        """Numbers of labeled and unlabeled rows in a step."""
         labeled, unlabeled = self.streams
         return labeled.batch_size, unlabeled.batch_size
 
     def rows(self, steps: range, *, rank: int = 0, world_size: int = 1) -> Tensor:
-        """A rank's share of the row numbers of consecutive steps, `(steps, rows of a batch / world size)`."""
+        """A rank's share of the row indices of consecutive steps, `(steps, rows of a batch / world size)`."""
         for kind, size in zip(("labeled", "unlabeled"), self.sizes, strict=True):
             if size % world_size:
                 raise InputError(
@@ -136,7 +136,7 @@ class Batches:
 
 
 def gather(store: Store, rows: Tensor, *, labeled: int, reading: Reading) -> Batch:
-    """The batch that row numbers `(rows,)` stand for; the first `labeled` of them have labels."""
+    """The batch of the rows with indices `(rows,)`. The first `labeled` of them have labels."""
     x = to_unit(store.x[rows], reading.scale)
     if reading.binarised:
         x = (torch.rand(x.shape, device=x.device) < x).to(x.dtype)

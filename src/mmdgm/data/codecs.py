@@ -1,6 +1,6 @@
-"""Users' arrays as rows `(rows, channels, height, width)` that networks see, and back on the users' scale.
+"""Codecs: convert users' arrays to the networks' rows `(rows, channels, height, width)`, and back.
 
-A table's row is an image of 1×1 with a channel per column. NaN is missing on both sides.
+A table's row is an image of 1×1 with one channel per encoded column. NaN marks missing values on both sides.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -35,7 +35,7 @@ class TableCodec:
         return [column.name for column in self.table.columns]
 
     def named(self, names: list[str]) -> "TableCodec":
-        """The same with other names of its columns."""
+        """A copy with other column names."""
         columns = (replace(column, name=name) for column, name in zip(self.table.columns, names, strict=True))
         return TableCodec(table=Table(columns=tuple(columns)))
 
@@ -68,25 +68,25 @@ class TableCodec:
 class ImageCodec:
     """Images `(rows, height, width)` or `(rows, height, width, channels)`.
 
-    (x − low) / (high − low) lies in [0, 1]; then, if `normalised`, comes local contrast normalisation. Sides are
-    padded to multiples of 4, and to 8 at least, by pixels that count as missing.
+    Values become (x − low) / (high − low), in [0, 1]. If `normalised`, local contrast normalisation follows. Sides
+    are padded to multiples of 4, at least 8, with pixels that count as missing.
     """
 
-    size: tuple[int, ...]  # of a row of the user's array
+    size: tuple[int, ...]  # shape of a row of the user's array
     low: float
     high: float
     gaussian: bool = False
     normalised: bool = False
-    darkest: float | None = None  # of the training images' values; None in files from before these were kept
+    darkest: float | None = None  # lowest value of the training images; None if an older version wrote the file
     brightest: float | None = None
-    contrast: float = 0.0  # all but a twentieth of the training images span at least so much
+    contrast: float = 0.0  # 5 % quantile of (highest − lowest value) over the training images
     is_image = True
 
     @classmethod
     def learn(
         cls, X: NDArray[Any], *, gaussian: bool = False, normalised: bool = False, scale: float | None = None
     ) -> "ImageCodec":
-        """What there is to know of images; `scale` is the divisor of their values, where it is known."""
+        """The codec of these training images. `scale` is the divisor of their values, if it is known."""
         if scale is not None or X.dtype == np.uint8:
             low, high = 0.0, scale or 255.0
         else:
@@ -135,24 +135,24 @@ class ImageCodec:
 
     def decode(self, seen: Values) -> NDArray[Any]:
         if self.normalised:
-            seen = (0.5 + seen / 3).clip(0, 1)  # to be looked at: what was divided by is not known
+            seen = (0.5 + seen / 3).clip(0, 1)  # for display only: the normalisation cannot be undone
         rows = seen[:, :, : self.size[0], : self.size[1]].transpose(0, 2, 3, 1).reshape(len(seen), *self.size)
         return rows.astype(np.float64) * (self.high - self.low) + self.low
 
     def unit(self, X: NDArray[Any]) -> Values:
-        """Images `(rows, channels, height, width)` in [0, 1], NaN where missing."""
+        """Images `(rows, channels, height, width)` in [0, 1], with NaN for missing values."""
         unit = (np.asarray(X, np.float32) - self.low) / (self.high - self.low)
         return unit.reshape(len(X), *self.size[:2], self.channels).transpose(0, 3, 1, 2)
 
     def rescaled(self, X: NDArray[Any], scale: float) -> NDArray[Any]:
-        """Values that `scale` divides into [0, 1], on the scale of the training images."""
+        """Convert values in [0, `scale`] to the scale of the training images."""
         return X / scale * (self.high - self.low) + self.low
 
     def other_scale(self, X: NDArray[Any]) -> str | None:
-        """A line on images whose values cannot be on the scale of the training images; None: they may be.
+        """A warning if X cannot be on the scale of the training images, else None.
 
-        They cannot where half of them reach far beyond all that was there in training, nor where several of them
-        together span a tenth of what almost every single image did.
+        The scale is wrong if half of the images reach far beyond the range of the training values. It is also wrong
+        if several images together span less than a tenth of what almost every single training image spans.
         """
         lows, highs = _extremes(X)
         if self.darkest is None or self.brightest is None or not len(lows):
@@ -172,7 +172,7 @@ class ImageCodec:
 
 
 def _extremes(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The lowest and the highest value of each image that has any."""
+    """The lowest and the highest value of each image. Images without values are left out."""
     flat = X.reshape(len(X), -1)
     ends = np.stack([np.fmin.reduce(flat, axis=1), np.fmax.reduce(flat, axis=1)]).astype(np.float64)
     lows, highs = ends[:, ~np.isnan(ends[0])]
@@ -183,7 +183,7 @@ Codec = TableCodec | ImageCodec
 
 
 def codec_from_json(values: dict[str, Any]) -> Codec:
-    """The codec that `to_json` described."""
+    """The codec that `to_json` wrote."""
     values = dict(values)
     if values.pop("kind") == "table":
         return TableCodec(table=Table.from_json(values["columns"]))

@@ -1,11 +1,11 @@
 """Local contrast normalisation, as for the paper's supervised SVHN (after Sermanet et al. and Goodfellow et al.).
 
-Global first, over all values of an image:  x ← (x − mean) / ‖x − mean‖
-then in each channel, with a 7×7 Gaussian window G (σ = 2, summing to 1, zeros beyond the border):
+First globally, over all values of an image:  x ← (x − mean) / ‖x − mean‖
+Then in each channel, with a 7×7 Gaussian window G (σ = 2, summing to 1, zeros beyond the border):
 
     x ← (x − G∗x) / max( r, mean of r over the image, 10⁻⁴ ),   r = √(G∗x²)
 
-Factors that a whole image is multiplied with make no difference.
+Multiplying an image by a factor does not change the result.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ logger = logging.getLogger("mmdgm")
 
 
 def local_contrast(images: NDArray[Any]) -> NDArray[np.float32]:
-    """Images `(rows, channels, height, width)`, normalised."""
+    """Normalised copies of images `(rows, channels, height, width)`."""
     out = np.empty(images.shape, np.float32)
     for start in range(0, len(images), BATCH):
         rows = slice(start, start + BATCH)
@@ -39,18 +39,18 @@ def _normalised(x: Tensor) -> Tensor:
     rounding = torch.finfo(x.dtype).eps * x.abs().amax(dim=(1, 2, 3), keepdim=True) * x[0].numel() ** 0.5
     x = x - x.mean(dim=(1, 2, 3), keepdim=True)
     norm = x.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()
-    x = torch.where(norm > 4 * rounding, x / norm, 0.0)  # a constant image is 0
+    x = torch.where(norm > 4 * rounding, x / norm, 0.0)  # a constant image becomes 0
     root = _blurred(x.square()).sqrt()
     return (x - _blurred(x)) / root.maximum(root.mean(dim=(2, 3), keepdim=True)).clamp_min(LEAST)
 
 
 def _blurred(x: Tensor) -> Tensor:
-    """G∗x, as products with one band matrix for each direction."""
+    """G∗x, computed as products with one band matrix per direction."""
     return _band(x.shape[2]) @ x @ _band(x.shape[3])
 
 
 def _band(size: int) -> Tensor:
-    """The symmetric matrix that blurs a line of so many pixels."""
+    """The symmetric matrix `(size, size)` that blurs a line of pixels."""
     place = torch.arange(size, dtype=torch.float32)
     distance = (place[:, None] - place).abs()
     weights = torch.exp(-distance.square() / (2 * SIGMA**2)) * (distance <= WINDOW // 2)
@@ -59,7 +59,7 @@ def _band(size: int) -> Tensor:
 
 
 def cached_contrast(images: NDArray[Any], cache: Path) -> NDArray[np.float32]:
-    """`local_contrast`, kept on disk once made, and read where these images were normalised before."""
+    """`local_contrast` with a cache on disk, keyed by a hash of the images."""
     parameters = (images.shape, str(images.dtype), WINDOW, SIGMA, LEAST)
     key = hashlib.blake2b(np.ascontiguousarray(images).data, digest_size=16, salt=b"lcn 1")
     key.update(repr(parameters).encode())
@@ -68,7 +68,7 @@ def cached_contrast(images: NDArray[Any], cache: Path) -> NDArray[np.float32]:
         try:
             kept: NDArray[np.float32] = read_tensors(path)[0]["x"].numpy()
             return kept
-        except (InputError, KeyError):  # a damaged file is made anew
+        except (InputError, KeyError):  # a damaged file is written again
             pass
     normalised = local_contrast(images)
     try:

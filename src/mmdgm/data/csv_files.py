@@ -1,6 +1,6 @@
-"""CSV files that users bring: columns of numbers or of categories; an empty cell is a missing value.
+"""Users' CSV files: columns of numbers or of categories. An empty cell is a missing value.
 
-Cells are kept as the text they are, so that what was not missing can be written again untouched.
+Cells are kept as text, so that observed values can be written again unchanged.
 """
 
 import csv
@@ -24,7 +24,7 @@ class Sheet:
     path: Path
     header: list[str]
     rows: list[list[str]]
-    lines: list[int]  # where in the file each row ends
+    lines: list[int]  # line of the file in which each row ends
 
     def column(self, name: str) -> list[str]:
         """The cells of a column."""
@@ -33,7 +33,7 @@ class Sheet:
 
 
 def read_sheet(path: Path) -> Sheet:
-    """Read a CSV file with a header, in UTF-8; blank lines are left out."""
+    """Read a CSV file with a header, in UTF-8. Blank lines are skipped."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def _check(sheet: Sheet) -> None:
 
 
 def values(sheet: Sheet, names: list[str], numeric: list[bool]) -> NDArray[Any]:
-    """Columns as `(rows, columns)`: numbers with NaN; if some are categories, objects, None for missing ones."""
+    """Columns as `(rows, columns)`: floats with NaN, or objects with None if some columns are categories."""
     columns = [
         _numbers(sheet, name) if is_numeric else [None if is_empty(cell) else cell for cell in sheet.column(name)]
         for name, is_numeric in zip(names, numeric, strict=True)
@@ -94,7 +94,7 @@ def _numbers(sheet: Sheet, name: str) -> list[float]:
 
 
 def oddities(sheet: Sheet, names: list[str], numeric: list[bool]) -> list[str]:
-    """A line on each column that may be taken for what it is not."""
+    """Warnings about columns that were probably meant as numbers, or have too many categories."""
     lines = []
     for name, is_numeric in zip(names, numeric, strict=True):
         if is_numeric:
@@ -113,17 +113,17 @@ def oddities(sheet: Sheet, names: list[str], numeric: list[bool]) -> list[str]:
 
 
 def number_text(value: float) -> str:
-    """A number as a cell."""
+    """A number as the text of a cell."""
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def cell_text(value: Any) -> str:
-    """A value of either kind as a cell."""
+    """A number or a category as the text of a cell."""
     return value if isinstance(value, str) else number_text(float(value))
 
 
 def filled_rows(sheet: Sheet, names: list[str], filled: NDArray[Any], missing: NDArray[np.bool_]) -> list[list[str]]:
-    """The sheet's rows, with the missing entries of the named columns, and no others, taken from `filled`."""
+    """The sheet's rows, with missing entries of the named columns taken from `filled`. Other cells stay unchanged."""
     rows = [list(row) for row in sheet.rows]
     places = [sheet.header.index(name) for name in names]
     for i, j in np.argwhere(missing):

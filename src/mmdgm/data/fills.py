@@ -5,13 +5,13 @@ from numpy.typing import NDArray
 from sklearn.impute import KNNImputer
 
 Values = NDArray[np.float32]
-ROWS = 5_000  # up to which filling from neighbours takes seconds
+ROWS = 5_000  # largest number of rows for filling from neighbours; it takes seconds
 LONG = 300_000_000  # missing values × rows that take about five seconds
 NEIGHBOURS = 10
 
 
 def fill_from_neighbours(x: Values, fill: Values) -> Values:
-    """Rows `(rows, …)` with NaN replaced by neighbours' means, or by `fill` where there are too many rows."""
+    """Rows `(rows, …)` with NaN replaced by neighbours' means, or by `fill` if neighbours cannot be used."""
     missing = np.isnan(x)
     if not missing.any():
         return x
@@ -23,7 +23,7 @@ def fill_from_neighbours(x: Values, fill: Values) -> Values:
 
 
 def _are_asked(missing: NDArray[np.bool_]) -> bool:
-    """Whether neighbours can tell: rows are few enough, and every column has values."""
+    """Whether neighbours can be used: rows are few enough, and every column has values."""
     return len(missing) <= ROWS and not missing.reshape(len(missing), -1).all(axis=0).any()
 
 
@@ -34,7 +34,7 @@ def takes_long(x: Values) -> bool:
 
 
 def column_means(x: Values) -> Values:
-    """The mean of each entry's observed values, `(…)`, of rows `(rows, …)`."""
+    """Means `(…)` of the observed values of each column of rows `(rows, …)`."""
     observed = ~np.isnan(x)
     counts = np.maximum(observed.sum(axis=0), 1)
     return np.asarray(np.where(observed, x, 0).sum(axis=0) / counts, np.float32)

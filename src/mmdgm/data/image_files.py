@@ -1,7 +1,7 @@
-"""Image files that users bring: any size and mode, turned into images like those that a model was trained on.
+"""Users' image files of any size and mode, converted to images like those that a model was trained on.
 
-The first frame counts, upright as its EXIF orientation says; what is transparent becomes black, the training
-data's 0. Grey or RGB as the model takes it, stretched to the model's height × width by Lanczos' filter.
+Only the first frame is read, turned by its EXIF orientation. Transparent pixels become black, the training data's 0.
+The image becomes grey or RGB, as the model needs, and is resized to the model's height × width by Lanczos' filter.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from mmdgm.data.batches import Shape
 from mmdgm.errors import InputError, one_line
 
-# formats of pixels alone: Pillow hands others, such as EPS, to outside programs
+# only pixel formats: Pillow passes others, such as EPS, to external programs
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "JPEG2000", "PPM")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".jp2", ".pbm", ".pgm", ".ppm")
 MODES = {1: "L", 3: "RGB"}
@@ -24,7 +24,7 @@ WHITE, WHITE_16 = 255, 65535
 
 @dataclass(frozen=True, kw_only=True)
 class ReadImages:
-    """The images that could be read, and a line on each file that could not."""
+    """The images that could be read, and an error line for each file that could not."""
 
     paths: list[Path]
     unit: NDArray[np.float32]  # (rows, channels, height, width) in [0, 1]
@@ -32,7 +32,7 @@ class ReadImages:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The image files of a folder by their endings, sorted; hidden ones and subfolders are left out."""
+    """The image files of a folder, found by their endings and sorted. Hidden files and subfolders are left out."""
     try:
         found = [path for path in folder.iterdir() if path.suffix.lower() in ENDINGS and path.is_file()]
     except OSError as error:
@@ -55,7 +55,7 @@ def read_images(paths: list[Path], shape: Shape) -> ReadImages:
             read.append(path)
         except InputError as error:
             broken.append(f"{path}: {error}")
-        except Exception as error:  # Pillow meets broken files with errors of every kind
+        except Exception as error:  # Pillow raises errors of many types on broken files
             broken.append(f"{path}: cannot be read as an image ({one_line(error)})")
     unit = (np.array(pixels).reshape(-1, *shape).astype(np.float64) / WHITE).astype(np.float32)
     return ReadImages(paths=read, unit=unit, broken=broken)
@@ -65,7 +65,7 @@ def _read_pixels(path: Path, shape: Shape) -> NDArray[np.float32]:
     """One file as pixels 0..255 of the given shape."""
     channels, height, width = shape
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a file is read or it is not
+        warnings.simplefilter("ignore")  # only errors are reported
         with Image.open(path, formats=FORMATS) as image:
             upright = ImageOps.exif_transpose(image)
             plain = _plain(upright, MODES[channels], image.format)
@@ -74,7 +74,7 @@ def _read_pixels(path: Path, shape: Shape) -> NDArray[np.float32]:
 
 
 def _plain(image: Image.Image, mode: str, file_format: str | None) -> Image.Image:
-    """The image without transparency in the given mode; one of 16 bits as grey floats 0..255."""
+    """The image without transparency in the given mode. A 16-bit image becomes grey floats 0..255."""
     if image.mode.startswith("I;16") or (image.mode == "I" and file_format in ("PNG", "PPM")):
         return Image.fromarray(np.asarray(image, np.float32) * (WHITE / WHITE_16))
     if image.mode in ("I", "F"):
@@ -87,15 +87,15 @@ def _plain(image: Image.Image, mode: str, file_format: str | None) -> Image.Imag
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledImages:
-    """Images with the names of their classes, and a line on each file that could not be read."""
+    """Images with the names of their classes, and an error line for each file that could not be read."""
 
-    pixels: NDArray[np.uint8]  # (rows, height, width), or (rows, height, width, 3) where some have colour
+    pixels: NDArray[np.uint8]  # (rows, height, width), or (rows, height, width, 3) if some images have colour
     labels: list[str]  # "": unlabeled
     broken: list[str]
 
 
 def read_class_folders(folder: Path, size: tuple[int, int], *, unlabeled: str = "unlabeled") -> LabeledImages:
-    """Read a folder with one subfolder of images per class; those in the one called `unlabeled` have no class."""
+    """Read a folder with one subfolder of images per class. Images in the subfolder `unlabeled` have no class."""
     try:
         inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Rows that users bring to a trained model: an npz file, a CSV file, image files or a folder of them."""
+"""Users' rows for a trained model, from an npz file, a CSV file, image files or a folder of images."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,24 +15,24 @@ from mmdgm.data.image_files import WHITE, files_in, read_images
 from mmdgm.data.npz import checked_values, read_only_array
 from mmdgm.errors import InputError
 
-ARRAYS = (".npz", ".npy")  # read_npz says how an npz file is made of the latter
+ARRAYS = (".npz", ".npy")  # for an npy file, read_npz raises an error that says how to make an npz file
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputRows:
-    """Rows as an estimator takes them."""
+    """Rows in the form that an estimator takes."""
 
     names: list[str]
     x: NDArray[Any]
-    sheet: Sheet | None = None  # the CSV file that they are from
+    sheet: Sheet | None = None  # the CSV file that holds the rows
     skipped: int = 0
     notes: list[str] = field(default_factory=list)
-    original: NDArray[Any] | None = None  # the array of an npz file, as it is there
-    scale: float = 1.0  # what x is to be multiplied by, from `low` on, to be on the original's scale
+    original: NDArray[Any] | None = None  # the unchanged array of an npz file
+    scale: float = 1.0  # (x − low) · scale is on the original's scale
     low: float = 0.0
 
     def restored(self, filled: NDArray[Any]) -> NDArray[Any]:
-        """Rows like x, filled, as in the original: its shape, type and scale, its observed values to the bit."""
+        """Filled rows with the original's shape, type and scale. Observed values are exactly the original's."""
         if self.original is None or not np.issubdtype(self.original.dtype, np.floating):
             return filled
         values = (filled - self.low) * self.scale
@@ -48,9 +48,9 @@ class InputRows:
 
 
 def read_rows(codec: Codec, inputs: list[Path], *, scale: float | None = None, target: str = "label") -> InputRows:
-    """Read what the codec's model was trained on the like of.
+    """Read rows of the kind that the codec's model was trained on.
 
-    `scale`: what the values of an npz file of images are divided by to lie in [0, 1]; None: as in training.
+    `scale`: the divisor that brings the values of an npz file of images into [0, 1]. None: the scale of training.
     `target`: the column of a CSV file that may hold labels.
     """
     if absent := [path for path in inputs if not path.exists()]:
@@ -72,7 +72,7 @@ def read_rows(codec: Codec, inputs: list[Path], *, scale: float | None = None, t
 
 
 def read_array_rows(codec: Codec, path: Path, scale: float | None) -> InputRows:
-    """Rows of an npz file, named by their numbers; images also flat, or with the channels first."""
+    """Rows of an npz file, named by their indices. Images may be flat or have the channels first."""
     original = read_only_array(path)
     x, names = checked_values(path, original), [str(row) for row in range(len(original))]
     if not isinstance(codec, ImageCodec):
@@ -103,7 +103,7 @@ def read_array_rows(codec: Codec, path: Path, scale: float | None) -> InputRows:
 
 
 def read_sheet_rows(codec: Codec, path: Path, target: str) -> InputRows:
-    """Rows of a CSV file: the columns that the model was trained on, found by their names."""
+    """Rows of a CSV file, with the columns that the model was trained on. Columns are found by name."""
     if not isinstance(codec, TableCodec):
         raise InputError(f"{path}: the model was trained on images; give image files or an npz file")
     sheet, names = read_sheet(path), codec.names
@@ -116,7 +116,7 @@ def read_sheet_rows(codec: Codec, path: Path, target: str) -> InputRows:
 
 
 def read_image_rows(codec: ImageCodec, inputs: list[Path]) -> InputRows:
-    """Image files, white as bright as in training; within a folder they go by their names alone."""
+    """Rows of image files, on the training images' scale. Files of a folder are named without the folder."""
     folder = inputs[0].is_dir()
     files = files_in(inputs[0]) if folder else inputs
     height, width = codec.size[:2]

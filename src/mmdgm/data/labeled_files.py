@@ -1,4 +1,4 @@
-"""What users bring to train on: an npz file, a folder of images or a CSV file."""
+"""Users' training data, from an npz file, a folder of images or a CSV file."""
 
 import math
 import re
@@ -19,27 +19,27 @@ from mmdgm.data.tables import holds_numbers
 from mmdgm.errors import InputError
 
 Kind = Literal["npz", "images", "csv"]
-SIZE, LARGEST_SIDE = (32, 32), 512  # of images
+SIZE, LARGEST_SIDE = (32, 32), 512  # default size and largest side of images
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledData:
-    """What a user brings to train on."""
+    """A user's training data."""
 
     path: Path
     kind: Kind
     x: NDArray[Any]
     y: NDArray[Any]
-    unlabeled: Any  # what marks unlabeled rows in y; None: nothing does
+    unlabeled: Any  # the value that marks unlabeled rows in y; None: all rows are labeled
     columns: list[str] | None = None  # of a CSV file, without the target
     target: str | None = None
     skipped: int = 0
     notes: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
-        """How many rows there are of each kind; raises InputError on labels that no classifier can learn from."""
+        """Numbers of rows of each kind. Raises InputError if no classifier can learn from the labels."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on many classes
+            warnings.simplefilter("ignore")  # a warning about many classes
             try:
                 classes, codes = read_labels(self.y, self.unlabeled)
             except ValueError as error:
@@ -65,8 +65,8 @@ def read_data(
 ) -> LabeledData:
     """Read an npz file, a folder of images or a CSV file to train on.
 
-    `target`: the column of a CSV file that holds the labels. `unlabeled`: what marks rows without a label. `size`:
-    what images are resized to, as in 32x32.
+    `target`: the column of a CSV file that holds the labels. `unlabeled`: the value that marks rows without a label.
+    `size`: the height and width of resized images, as in 32x32.
     """
     if not path.exists():
         raise InputError(f"{path} is missing")
@@ -94,7 +94,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 
 def read_npz_data(path: Path, mark: str | None) -> LabeledData:
-    """Arrays x and y of an npz file."""
+    """Read the arrays x and y of an npz file."""
     arrays = read_npz(path)
     if absent := [name for name in ("x", "y") if name not in arrays]:
         held = ", ".join(arrays) or "nothing"
@@ -112,7 +112,7 @@ def read_npz_data(path: Path, mark: str | None) -> LabeledData:
 
 
 def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[str]]:
-    """What marks unlabeled rows, as a value of y's kind, and what there is to say of it."""
+    """The value that marks unlabeled rows, of y's type, and notes for the user."""
     if y.dtype.kind == "U":
         return "-1" if mark is None else mark, []
     try:
@@ -127,7 +127,7 @@ def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[st
 
 
 def read_image_data(path: Path, mark: str | None, size: tuple[int, int]) -> LabeledData:
-    """A folder with a subfolder of images for each class."""
+    """Read a folder with one subfolder of images per class."""
     images = read_class_folders(path, size, unlabeled="unlabeled" if mark is None else mark)
     return LabeledData(
         path=path,
@@ -141,7 +141,7 @@ def read_image_data(path: Path, mark: str | None, size: tuple[int, int]) -> Labe
 
 
 def read_csv_data(path: Path, mark: str | None, target: str | None) -> LabeledData:
-    """A CSV file with a column of labels."""
+    """Read a CSV file with a column of labels."""
     sheet = csv_files.read_sheet(path)
     if target not in sheet.header:
         said = f"{path}: give --target, the column" if target is None else f"--target {target}: is no column"
@@ -168,7 +168,7 @@ def read_csv_data(path: Path, mark: str | None, target: str | None) -> LabeledDa
 
 
 def _refuse_fractions(path: Path, target: str, labels: list[str]) -> None:
-    """Labels that are all numbers must be whole, as scikit-learn demands it of a classifier's y."""
+    """Raise InputError if all labels are numbers and some are not whole. scikit-learn refuses such a y too."""
     if not holds_numbers(labels):
         return
     if fractions := [cell for cell in labels if float(cell) % 1 > 0]:
@@ -179,7 +179,7 @@ def _refuse_fractions(path: Path, target: str, labels: list[str]) -> None:
 
 
 def _likely_marks(labels: set[str]) -> list[str]:
-    """A line on −1 or NaN among labels that are numbers, where two classes are left without it."""
+    """Warnings about −1 or NaN among numeric labels, if at least two other classes remain."""
     if not holds_numbers(labels) or len(labels) < 3:
         return []
     marks = [cell for cell in sorted(labels) if float(cell) == -1 or math.isnan(float(cell))]

@@ -1,4 +1,4 @@
-"""Users' labels: any type, some of them missing."""
+"""Users' labels: they have any type, and some may be missing."""
 
 import warnings
 from typing import Any
@@ -15,20 +15,20 @@ Codes = NDArray[np.int64]
 
 
 def is_nan(value: Any) -> bool:
-    """Whether a value is NaN or pandas' NA, which do not equal themselves."""
+    """Whether a value is NaN or pandas' NA. These do not equal themselves."""
     equal = value == value
     return not isinstance(equal, bool | np.bool_) or not equal
 
 
 def minus_one_is_a_class(labels: NDArray[Any], marker: Any) -> bool:
-    """Whether the marker −1 marks nothing, because the labels are −1 and 1, the two classes of many data sets."""
+    """Whether the marker is −1 but the labels are −1 and 1. Then −1 is a class, as in many data sets."""
     return bool(not is_nan(marker) and marker == -1 and set(labels.tolist()) == {-1, 1})
 
 
 def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None = None) -> NDArray[np.bool_]:
-    """Where y is the marker (None: nowhere; NaN marks too); −1 may be a class instead.
+    """Boolean mask of the rows where y equals the marker. All False if the marker is None, or if −1 is a class.
 
-    `classes`: those that are known; None: y has them all.
+    The marker may be NaN. `classes`: the known classes; None: y holds all classes.
     """
     if marker is None or minus_one_is_a_class(y if classes is None else classes, marker):
         return np.zeros(len(y), bool)
@@ -36,13 +36,13 @@ def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None =
         return np.array([is_nan(value) for value in y], bool)
     if y.dtype.kind in "US":
         return np.asarray(y == str(marker))
-    if y.dtype.kind == "O":  # among text the marker may be text, too
+    if y.dtype.kind == "O":  # the marker may also occur as text
         return np.array([not is_nan(value) and value in (marker, str(marker)) for value in y], bool)
     return np.asarray(y == marker)
 
 
 def holds_classes(y: Any, marker: Any) -> bool:
-    """Whether y, but for its unlabeled rows, is a column of classes, and no target of a regression or several."""
+    """Whether the labeled rows of y are one column of classes, not regression targets or several columns."""
     array = np.asarray(y)
     if array.ndim > 1 and array.shape[1] != 1:
         return False
@@ -61,7 +61,7 @@ def _refuse_missing(labeled: NDArray[Any], marker: Any) -> None:
 
 
 def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
-    """Classes, sorted, and each row's number among them, −1 where unlabeled."""
+    """Sorted classes, and each row's class index, −1 for unlabeled rows."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
@@ -90,7 +90,7 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
 
 
 def held_out_rows(codes: Codes, fraction: float, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Numbers of labeled rows to stop early by: a share of each class, but never a class's last row."""
+    """Indices of labeled rows held out for early stopping: a share of each class, but never all its rows."""
     held = []
     for k in range(codes.max() + 1):
         rows = rng.permutation(np.flatnonzero(codes == k))
@@ -104,8 +104,8 @@ def held_out_rows(codes: Codes, fraction: float, rng: np.random.RandomState) -> 
 def class_factors(class_weight: Any, classes: NDArray[Any], codes: Codes) -> NDArray[np.float32] | None:
     """Factors of the hinge loss, `(K,)`.
 
-    "balanced": N / (K · N_k) for a class with N_k of the N labeled rows, mean 1 over these. A dict's are as given,
-    1 for classes that it leaves out.
+    "balanced": N / (K · N_k) for a class with N_k of the N labeled rows; the mean over these rows is 1. A dict gives
+    the factors itself; classes that it leaves out get 1.
     """
     if class_weight is None:
         return None
@@ -124,7 +124,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], codes: Codes) -> NDA
 
 
 def prior_ratio(class_prior: Any, classes: NDArray[Any], codes: Codes) -> NDArray[np.float32] | None:
-    """Each class's share of all rows, as given, over its share of the labeled ones, `(K,)`."""
+    """Each class's given share of all rows divided by its share of the labeled rows, `(K,)`."""
     if class_prior is None:
         return None
     prior = np.asarray(class_prior, float)

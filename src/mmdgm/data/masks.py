@@ -9,7 +9,7 @@ Mask = NDArray[np.bool_]
 
 
 def rand_drop(shape: tuple[int, ...], p: float, *, seed: int) -> Mask:
-    """Rand-Drop(p): each entry is missing with probability `p`, independently. `shape`: rows first."""
+    """Rand-Drop(p): each entry is missing with probability `p`, independently. `shape`: `(rows, ...)`."""
     if not 0 <= p <= 1:
         raise InputError(f"Rand-Drop({p}): the probability must lie between 0 and 1")
     return np.random.default_rng(seed).random(shape) < p

@@ -1,4 +1,4 @@
-"""Arrays that users bring and take away: npz files in, npz files out."""
+"""Users' npz files: read and write arrays."""
 
 import io
 import zipfile
@@ -14,7 +14,7 @@ from mmdgm.files import write_whole
 
 
 def read_only_array(path: Path) -> NDArray[Any]:
-    """The array x of an npz file, or the only one that it holds."""
+    """The array x of an npz file, or the file's only array."""
     arrays = read_npz(path)
     if not arrays:
         raise InputError(f"{path}: holds no array; name the array with the rows x")
@@ -24,7 +24,7 @@ def read_only_array(path: Path) -> NDArray[Any]:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an npz file; nothing in it is executed."""
+    """All arrays of an npz file. No code in the file is executed."""
     try:
         if path.is_file() and not zipfile.is_zipfile(path):
             raise InputError(f"{path}: is no npz file; make one with numpy.savez(path, x=...)")
@@ -56,7 +56,7 @@ def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def checked_values(path: Path, x: NDArray[Any]) -> NDArray[Any]:
-    """An array as estimators take it: images of bytes as they are, other numbers as floats."""
+    """A valid array for estimators: uint8 images stay unchanged, other numbers become floats."""
     if x.ndim not in (2, 3, 4):
         raise InputError(
             f"{path}: x has the shape {x.shape}; (rows, columns), (rows, height, width) or (rows, height, width, "

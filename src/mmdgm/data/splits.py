@@ -1,4 +1,4 @@
-"""Which rows are labeled, unlabeled, held out: pure functions of the labels, a number and a seed."""
+"""Choose labeled and held-out rows, by pure functions of the labels, a number and a seed."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ Indices = NDArray[np.intp]
 
 
 def labeled_draw(y: Labels, n: int, *, seed: int) -> Indices:
-    """Rows of a class-balanced draw of `n` labels: `n // K` of each of the K classes.
+    """Indices of `n` rows of a class-balanced draw: `n // K` rows of each of the K classes.
 
-    Draws are nested: with one seed, the rows for a smaller `n` are among those for a larger one (the paper's
-    curve of error against the number of labels needs that).
+    Draws are nested: with one seed, the rows for a smaller `n` are among those for a larger `n`. The paper's curve of
+    error against the number of labels needs this.
     """
     classes, counts = np.unique(y, return_counts=True)
     per_class, rest = divmod(n, len(classes))
@@ -28,12 +28,12 @@ def labeled_draw(y: Labels, n: int, *, seed: int) -> Indices:
 
 
 def validation_split(y: Labels, n: int, *, seed: int = 0) -> tuple[Indices, Indices]:
-    """(training rows, validation rows): `n` rows are held out, each class in proportion to its size."""
+    """(training rows, validation rows): `n` rows are held out, from each class in proportion to its size."""
     if n == 0:
         return np.arange(len(y)), np.arange(0)
     if not 0 < n < len(y):
         raise InputError(f"validation={n}: hold out more than 0 and fewer than all {len(y)} training rows")
-    # every class's rows spread evenly over (0, 1): the n smallest hold each class in proportion
+    # each class's rows are spread evenly over (0, 1), so the n smallest contain each class in proportion
     place = np.empty(len(y))
     for order in _class_orders(y, seed):
         place[order] = (np.arange(len(order)) + 0.5) / len(order)
@@ -43,7 +43,7 @@ def validation_split(y: Labels, n: int, *, seed: int = 0) -> tuple[Indices, Indi
 
 
 def _class_orders(y: Labels, seed: int) -> list[Indices]:
-    """Each class's rows in a random order that depends on the seed and the class alone."""
+    """Each class's rows in a random order. The order depends only on the seed and the class."""
     return [
         np.random.default_rng([seed, k]).permutation(np.flatnonzero(y == label))
         for k, label in enumerate(np.unique(y))

@@ -1,9 +1,9 @@
-"""Tables: columns of numbers on any scale, of two values, or of categories, as networks see them, and back.
+"""Tables: encode columns of numbers, of two values or of categories for networks, and decode them.
 
-A column of numbers is centred and divided by its standard deviation; beyond 3 of these it grows as a logarithm, so
-that single large values do not rule. Columns that hold one quantity, such as pixels, are divided by one standard
-deviation: a pixel that is almost always dark shall not weigh as much as the others. A column of two values becomes
-0 or 1, one of categories one such column for each of them. Missing values are NaN on both sides.
+A column of numbers is centred and divided by its standard deviation. Beyond 3 standard deviations it grows as a
+logarithm, so that single large values do not dominate. Columns that hold one quantity, such as pixels, share one
+standard deviation, so that a pixel that is almost always dark gets little weight. A column of two values becomes
+0 or 1. A column of categories becomes one 0/1 column per category. Missing values are NaN on both sides.
 """
 
 import math
@@ -22,29 +22,29 @@ BULK = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column of a table: its kind, and what takes it to networks' numbers and back."""
+    """One column of a table: its kind, and the parameters of its encoding."""
 
     name: str
     kind: Kind
     centre: float = 0.0
     scale: float = 1.0
-    low: float = 0.0  # range of the observed values, as networks see them
+    low: float = 0.0  # range of the observed values, encoded
     high: float = 0.0
-    deviation: float = 1.0  # standard deviation of a column of numbers, as networks see it
-    values: tuple[Any, ...] = ()  # of a binary column or one of categories
+    deviation: float = 1.0  # standard deviation of a column of numbers, encoded
+    values: tuple[Any, ...] = ()  # values of a binary column, or categories
 
     @property
     def width(self) -> int:
-        """Columns that networks see."""
+        """Number of encoded columns."""
         return len(self.values) if self.kind == "category" else 1
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether its values are numbers on the user's side."""
+        """Whether the user's values are numbers."""
         return self.kind == "number" or (self.kind == "binary" and not isinstance(self.values[0], bool))
 
     def encode(self, column: NDArray[Any]) -> NDArray[np.float32]:
-        """`(rows,)` to `(rows, width)`; a category that was not there before is missing."""
+        """Encode `(rows,)` to `(rows, width)`. An unknown category becomes a missing value."""
         if self.kind == "category":
             codes = np.stack([column == value for value in self.values], axis=1).astype(np.float32)
             return np.asarray(np.where(codes.any(axis=1, keepdims=True), codes, np.nan), np.float32)
@@ -54,7 +54,7 @@ class Column:
         return squash((column.astype(np.float64) - self.centre) / self.scale).astype(np.float32)[:, None]
 
     def decode(self, seen: NDArray[np.float32]) -> NDArray[Any]:
-        """`(rows, width)` to `(rows,)`: binary columns and categories to the nearest value."""
+        """Decode `(rows, width)` to `(rows,)`. Binary columns and categories take the nearest value."""
         if self.kind == "category":
             return np.asarray(np.array(self.values, dtype=object)[seen.argmax(axis=1)])
         if self.kind == "binary":
@@ -63,7 +63,7 @@ class Column:
 
 
 def squash(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Identity up to ±BULK, logarithmic beyond; smooth to the first derivative."""
+    """Identity up to ±BULK, logarithmic beyond. The first derivative is continuous."""
     beyond = np.maximum(np.abs(x) - BULK, 0)
     return np.where(beyond > 0, np.sign(x) * (BULK + np.log1p(beyond)), x)
 
@@ -75,7 +75,7 @@ def unsquash(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def learn_column(name: str, column: NDArray[Any], *, category: bool = False) -> Column:
-    """What there is to know of a column, from its observed values; numbers may be meant as categories."""
+    """The Column that describes these observed values. With `category`, objects and text are always categories."""
     observed = column[~is_missing(column)]
     if not len(observed):
         raise InputError(f"column {name} has no observed value; leave it out")
@@ -97,10 +97,10 @@ def learn_column(name: str, column: NDArray[Any], *, category: bool = False) -> 
 
 
 def share_scale(columns: list[Column]) -> list[Column]:
-    """One scale for all columns of numbers, the root of their mean variance, where they hold one quantity.
+    """Columns with one common scale, the root of their mean variance, if columns of numbers hold one quantity.
 
-    That is taken to be so where there are at least 8 that vary, all begin near one lowest value, and most of them
-    span half of the common range or more.
+    They are taken to hold one quantity if at least 8 of them vary, their lowest values are close together, and most
+    of them span half of the common range or more.
     """
     ranges = {
         i: unsquash(np.array([column.low, column.high])) * column.scale + column.centre
@@ -124,34 +124,34 @@ def share_scale(columns: list[Column]) -> list[Column]:
 
 
 def is_empty(cell: str) -> bool:
-    """Whether a cell of text holds no value."""
+    """Whether a text cell holds no value."""
     return not cell.strip()
 
 
 def number(cell: str) -> float | None:
-    """A cell's number, NaN where it is empty; None where it holds something else."""
+    """The number in a cell: NaN if the cell is empty, None if it is not a number."""
     if is_empty(cell):
         return math.nan
     try:
-        return None if "_" in cell else float(cell)  # Python would take 1_000
+        return None if "_" in cell else float(cell)  # Python would accept 1_000
     except ValueError:
         return None
 
 
 def holds_numbers(cells: Iterable[str]) -> bool:
-    """Whether all cells that are not empty are numbers."""
+    """Whether all non-empty cells are numbers."""
     return all(number(cell) is not None for cell in cells)
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a column has NaN or None."""
+    """Boolean mask of NaN or None in a column."""
     if column.dtype.kind == "O":
         return np.array([value is None or value != value for value in column], bool)
     return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
 
 
 def as_numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    """A column of finite numbers, NaN where missing; anything else is refused."""
+    """A column as finite numbers, with NaN for missing values. Raises InputError for other values."""
     try:
         numbers = np.where(is_missing(column), np.nan, column).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -162,7 +162,10 @@ def as_numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _values(name: str, observed: NDArray[Any]) -> tuple[Any, ...]:
-    """The values that a column of objects or text takes, sorted by type and value; plain ones alone are taken."""
+    """Distinct values of a column of objects or text, sorted by type and value.
+
+    Raises InputError for values that are neither text nor numbers.
+    """
     values = {value.item() if isinstance(value, np.generic) else value for value in observed.tolist()}
     for value in values:
         if not isinstance(value, str | bytes) and not hasattr(value, "__float__"):
@@ -178,7 +181,7 @@ class Table:
 
     @classmethod
     def learn(cls, columns: list[NDArray[Any]], names: list[str], categories: Collection[int] = ()) -> "Table":
-        """`categories`: positions of columns that hold categories, whatever their values look like."""
+        """The table of these columns. `categories`: positions of categorical columns, which may hold numbers."""
         learned = [
             learn_column(name, column, category=i in categories)
             for i, (name, column) in enumerate(zip(names, columns, strict=True))
@@ -190,7 +193,7 @@ class Table:
         return sum(column.width for column in self.columns)
 
     def encode(self, columns: list[NDArray[Any]]) -> NDArray[np.float32]:
-        """Columns `(rows,)` to rows `(rows, width)`, NaN where missing."""
+        """Encode columns `(rows,)` to rows `(rows, width)`, with NaN for missing values."""
         parts = []
         for known, column in zip(self.columns, columns, strict=True):
             missing = is_missing(column)
@@ -200,12 +203,12 @@ class Table:
         return np.concatenate(parts, axis=1)
 
     def decode(self, seen: NDArray[np.float32]) -> list[NDArray[Any]]:
-        """Rows `(rows, width)` to columns."""
+        """Decode rows `(rows, width)` to columns."""
         ends = np.cumsum([column.width for column in self.columns])[:-1]
         return [c.decode(part) for c, part in zip(self.columns, np.split(seen, ends, axis=1), strict=True)]
 
     def each(self, attribute: str) -> list[Any]:
-        """An attribute of the column that each of the networks' columns belongs to."""
+        """An attribute of the source column of each encoded column."""
         return [getattr(column, attribute) for column in self.columns for _ in range(column.width)]
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The models: networks and an objective, each in one file."""
+"""The models. Each has one file with its networks and objective."""
 
 from mmdgm.models.conditional import ConditionalSettings, ConditionalVAE
 from mmdgm.models.m2 import MarginalConditionalSettings, MarginalConditionalVAE, MarginalConditionalVAEConfig

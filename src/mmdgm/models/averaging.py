@@ -1,4 +1,4 @@
-"""The exponential moving average of a network's weights: a component that any classifier can have."""
+"""Exponential moving average of a classifier's weights."""
 
 import copy
 
@@ -10,14 +10,14 @@ from mmdgm.networks.layers import BatchNorm
 
 
 class AveragedClassifier(nn.Module):
-    """A copy of a classifier whose weights ψ̄ follow the trained ones ψ, and which answers in their place.
+    """A copy of a classifier whose weights ψ̄ average the trained weights ψ. It is used for inference.
 
     At step t = 0, 1, …, before ψ is changed:
 
         ψ̄ ← ψ̄ + max(1 − a, 10/(10 + t)) · (ψ − ψ̄)
 
-    where a is the fraction that is kept; early on, ψ̄ spans a tenth of the steps. Batch
-    statistics are averaged likewise. The copy is always in evaluation mode.
+    where a is the fraction that is kept. Early on, ψ̄ averages over about a tenth of the steps so far. Batch
+    statistics are averaged in the same way. The copy is always in evaluation mode.
     """
 
     steps: Tensor  # (): training steps so far
@@ -32,7 +32,7 @@ class AveragedClassifier(nn.Module):
 
     @torch.no_grad()
     def scores_by_batch_statistics(self, x: Tensor) -> Tensor:
-        """Scores of images whose batch statistics are not those of training; averaged ones stay as they are."""
+        """Scores normalised by the statistics of this batch. The averaged batch statistics do not change."""
         norms = [part for part in self.classifier.modules() if isinstance(part, BatchNorm)]
         for norm in norms:
             norm.training, norm.momentum = True, 0.0

@@ -1,12 +1,12 @@
-"""The class-conditional VAE with a classifier beside it, whatever the two are trained by.
+"""The class-conditional VAE with a separate classifier: base of all conditional models.
 
     y ~ uniform over K classes    z ~ N(0, I)    x ~ p(x|z, y)    q(z|x, y)    s(x): the classifier's scores
 
     log p(x, y) ≥ ELBO(x, y) = E_q[log p(x|z, y)] − KL(q(z|x, y) ‖ p(z)) + log p(y),   p(y) = 1/K
 
-Asked about an image, the model takes the label that its classifier predicts. Two components are beyond the paper:
-the classifier may see distorted images in training, and the trained model may answer with the average of its
-weights (`averaging`).
+For an image without a label, the model uses the label that its classifier predicts. Two components are beyond the
+paper: the classifier can be trained on distorted images, and inference can use the average of its weights
+(`averaging`).
 """
 
 import math
@@ -37,7 +37,7 @@ from mmdgm.settings import setting
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionalSettings(VAESettings):
-    """What all conditional models share."""
+    """Settings that all conditional models share."""
 
     dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
     averaging: float = setting(
@@ -48,7 +48,7 @@ class ConditionalSettings(VAESettings):
 
 
 class ConditionalVAE(VAE):
-    """A class-conditional VAE and a classifier that share nothing but the labels.
+    """A class-conditional VAE and a classifier. They share only the labels.
 
     `encoder` and `decoder` take one-hot labels.
     """
@@ -68,7 +68,7 @@ class ConditionalVAE(VAE):
         self.average = AveragedClassifier(classifier) if self.settings.averaging else None
 
     def training_scores(self, x: Tensor, progress: Tensor, settings: ConditionalSettings) -> Tensor:
-        """Scores `(rows, K)` of all rows, in one pass: labeled and unlabeled rows share batch statistics."""
+        """Scores `(rows, K)` of all rows in one pass, so labeled and unlabeled rows share batch statistics."""
         if self.training:
             if self.average is not None:
                 self.average.follow(self.classifier, keep=settings.averaging)
@@ -77,7 +77,7 @@ class ConditionalVAE(VAE):
 
     @property
     def answering(self) -> Classifier:
-        """The classifier that scores and features come from."""
+        """The classifier used for inference: the averaged one if there is one."""
         return self.classifier if self.average is None else self.average.classifier
 
     @torch.no_grad()
@@ -90,7 +90,7 @@ class ConditionalVAE(VAE):
         return one_hot(y, self.n_classes).to(like.dtype)
 
     def labels(self, x: Tensor) -> Tensor:
-        """The predicted labels ŷ, one-hot `(rows, K)`: every density below is given them."""
+        """The predicted labels ŷ, one-hot `(rows, K)`. The densities below are conditioned on them."""
         return self.one_hot(self.scores(x).argmax(dim=1), x)
 
     @torch.no_grad()
@@ -100,7 +100,7 @@ class ConditionalVAE(VAE):
 
     @torch.no_grad()
     def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
-        """log p(x) = log Σ_y p(y) p(x|y) of each row, estimated from below: `draws` draws of z for each class."""
+        """A lower estimate of log p(x) = log Σ_y p(y) p(x|y) of each row, from `draws` draws of z per class."""
         of_classes = []
         for k in range(self.n_classes):
             labels = self.one_hot(torch.full((len(x),), k, device=x.device), x)
@@ -109,7 +109,7 @@ class ConditionalVAE(VAE):
 
     @torch.no_grad()
     def embed(self, x: Tensor) -> Tensor:
-        """The features that the classifier's last layer sees, `(rows, width)`."""
+        """Features `(rows, width)`: the input of the classifier's last layer."""
         return at_least_float32(self.answering.features(x))
 
     @torch.no_grad()
@@ -127,7 +127,7 @@ def remaining(progress: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionalVAEConfig(ConditionalSettings, VAEConfig):
-    """The networks of every conditional model: those of Conv-MMCVA, or MLPs."""
+    """The settings and the networks of a conditional model. The networks are those of Conv-MMCVA, or MLPs."""
 
     network: Literal["mlp", "conv"] = setting("conv", "kind of networks")
     z: int = setting(100, "size of the latent code", least=1)

@@ -1,4 +1,4 @@
-"""The models' configs by name, as JSON holds them."""
+"""The models' configs by name, and their conversion to and from JSON values."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(ModelConfig)}
 
 
 def to_plain(settings: Any) -> dict[str, Any]:
-    """A settings object as plain values, with the name of its kind."""
+    """A settings object as plain values, with the name of its class."""
     values = json.loads(json.dumps(to_json(settings)))  # tuples become lists, as in a file
     return {"kind": type(settings).__name__, **values}
 

@@ -1,12 +1,12 @@
 """A linear max-margin classifier of frozen features, the paper's baseline "VA+Pegasos".
 
-The multi-class SVM of Crammer and Singer, by the stochastic subgradient steps of Pegasos (Shalev-Shwartz et al.,
-2011):
+It is the multi-class SVM of Crammer and Singer, trained by the stochastic subgradient steps of Pegasos
+(Shalev-Shwartz et al., 2011):
 
     min_W  λ/2 ‖W‖² + mean_n hinge(W x_n, y_n)          hinge: `losses.hinge` with margin 1
 
-The rows x_n are features in their `Axes`, and a constant 1 whose weights are the biases. λ is 1/(C·N) of
-scikit-learn's LinearSVC.
+A row x_n holds features transformed by `Axes`, and a constant 1 whose weights are the biases. λ is 1/(C·N) in terms
+of scikit-learn's LinearSVC.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from mmdgm.networks.layers import at_least_float32
 
 STEPS = 10_000
 BATCH = 100
-FIRST_RATE = 10.0  # of rows of mean squared length 1
-# what `fit_linear_svm` chooses from; of equals, the first
+FIRST_RATE = 10.0  # first learning rate, for rows of mean squared length 1
+# candidates of `fit_linear_svm`; among equals it takes the first
 SHRINKAGES = (1.0, 0.1, 0.001)
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
@@ -40,12 +40,12 @@ class LinearSVM(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """Centre and principal axes of features: the frame in which a penalty means the same for all features.
+    """Mean and principal axes of features: a coordinate system in which a penalty means the same for all features.
 
     x = (f − mean) · directions · scale(a), with scale_j(a)² ∝ 1 / ((1−a) variance_j + a · mean variance) such that
-    the mean of ‖x‖² is 1. The shrinkage a = 1 turns the features and divides them by one number, so distances
-    stay in proportion; a → 0 gives all axes the same variance. Subgradient steps are slow along axes of little
-    variance: features that are far from round want a small a, few rows a large one.
+    the mean of ‖x‖² is 1. The shrinkage a = 1 rotates the features and divides them by one number, so distances
+    stay in proportion. a → 0 gives all axes the same variance. Subgradient steps are slow along axes of small
+    variance, so features with very unequal variances need a small a. Few rows need a large a.
     """
 
     mean: Tensor  # (d,)
@@ -57,16 +57,16 @@ class Axes(NamedTuple):
         mean = features.mean(dim=0)
         centred = features - mean
         variances, directions = torch.linalg.eigh((centred.T @ centred).double() / len(features))
-        rank = min(features.shape)  # few rows vary along few axes
+        rank = min(features.shape)  # n rows vary along at most n axes
         return cls(mean, directions[:, -rank:].to(features), variances[-rank:].clamp(min=0).to(features))
 
     def rows(self, features: Tensor, *, shrinkage: float) -> Tensor:
-        """Rows x with their constant 1, `(rows, axes + 1)`."""
+        """Transformed rows x with the constant 1, `(rows, axes + 1)`."""
         turned = (features - self.mean) @ (self.directions * self._scale(shrinkage))
         return torch.cat([turned, torch.ones_like(turned[:, :1])], dim=1)
 
     def svm(self, weights: Tensor, *, shrinkage: float) -> LinearSVM:
-        """The classifier of features that `weights` `(K, axes + 1)` are of rows."""
+        """Convert weights `(K, axes + 1)` on transformed rows to a classifier on raw features."""
         weight = weights[:, :-1] @ (self.directions * self._scale(shrinkage)).T
         return LinearSVM(weight, weights[:, -1] - weight @ self.mean)
 
@@ -78,7 +78,7 @@ class Axes(NamedTuple):
 
 
 def subgradient(weights: Tensor, x: Tensor, y: Tensor, *, penalties: Tensor) -> Tensor:
-    """A subgradient of the objective of each of P penalties `(P, 1, 1)` at its weights `(P, K, d)`."""
+    """Subgradients `(P, K, d)` of the objectives with P penalties `(P, 1, 1)`, at weights `(P, K, d)`."""
     p, k, _ = weights.shape
     scores = (x @ weights.flatten(0, 1).T).reshape(-1, k).requires_grad_()  # (rows · P, K)
     with torch.enable_grad():
@@ -98,10 +98,11 @@ def pegasos(
     batch: int = BATCH,
     seed: int = 0,
 ) -> Tensor:
-    """Weights `(P, K, d)` for each of P penalties λ, fitted side by side to rows `(N, d)` with labels `(N,)`.
+    """Weights `(P, K, d)` for P penalties λ, fitted in parallel to rows `(N, d)` with labels `(N,)`.
 
-    Step t goes by 1/(λ(t + t₀)): Pegasos' rate, with t₀ = 1/(λ · FIRST_RATE) in the place of projections, because
-    1/λ is far too much for the first steps. The result is the mean over the later half of the steps.
+    The learning rate of step t is 1/(λ(t + t₀)). This is Pegasos' rate, with t₀ = 1/(λ · FIRST_RATE) instead of
+    projections, because 1/λ is far too large for the first steps. The result is the mean over the later half of the
+    steps.
     """
     penalty = x.new_tensor(penalties)[:, None, None]
     weights = x.new_zeros(len(penalties), n_classes, x.shape[1])
@@ -116,7 +117,7 @@ def pegasos(
 
 @torch.no_grad()
 def fit_linear_svm(features: Tensor, y: Tensor, *, n_classes: int, steps: int = STEPS, seed: int = 0) -> LinearSVM:
-    """The classifier of features `(N, d)` with labels `(N,)`; shrinkage and λ are chosen on a part of them."""
+    """The classifier fitted to features `(N, d)` with labels `(N,)`. Shrinkage and λ are chosen on held-out rows."""
     features = at_least_float32(features)
     shrinkage, penalty = _choose(features, y, n_classes=n_classes, steps=steps, seed=seed)
     axes = Axes.of(features)
@@ -126,9 +127,9 @@ def fit_linear_svm(features: Tensor, y: Tensor, *, n_classes: int, steps: int = 
 
 
 def _choose(features: Tensor, y: Tensor, *, n_classes: int, steps: int, seed: int) -> tuple[float, float]:
-    """(shrinkage, λ) of the fewest errors on a fifth of the rows.
+    """The (shrinkage, λ) with the fewest errors on a held-out fifth of the rows.
 
-    Where that fifth is less than 1,000 rows, several are drawn, ten at most, and share the steps.
+    If a fifth is less than 1,000 rows, up to ten random splits are used. They share the steps.
     """
     n = max(len(y) // 5, 1)
     draws = min(max(1000 // n, 1), 10)

@@ -14,8 +14,9 @@ from mmdgm.distributed import mean_over_ranks
 def hinge(scores: Tensor, y: Tensor, *, margin: float, smoothing: float = 0.0) -> Tensor:
     """Crammer–Singer hinge loss of each row, paper §3.2, shape `(rows,)`.
 
-    max_k ( margin·1[k≠y] + s_k − s_y ): zero where the true class leads by the margin, else the worst shortfall.
-    With `smoothing` T the maximum is T·logsumexp(·/T), which has a gradient for every class; T → 0 is the maximum.
+    max_k ( margin·1[k≠y] + s_k − s_y ): zero if the true class leads by the margin, else the largest shortfall.
+    With `smoothing` T the maximum becomes T·logsumexp(·/T), which has a gradient for every class. T → 0 gives the
+    maximum.
     """
     true_score = scores.gather(1, y[:, None])
     augmented = (scores + margin).scatter(1, y[:, None], true_score)
@@ -25,15 +26,15 @@ def hinge(scores: Tensor, y: Tensor, *, margin: float, smoothing: float = 0.0) -
 
 
 def hat(scores: Tensor, putative: Tensor, *, margin: float, smoothing: float = 0.0) -> Tensor:
-    """Hat loss of each unlabeled row, paper §3.3, shape `(rows,)`: the hinge with the putative label ŷ.
+    """Hat loss of each unlabeled row, paper §3.3, shape `(rows,)`: the hinge loss with the putative label ŷ.
 
-    Where ŷ = argmax_k s_k it is max(0, margin − (largest score − second largest)).
+    If ŷ = argmax_k s_k, it is max(0, margin − (largest score − second largest)).
     """
     return hinge(scores, putative, margin=margin, smoothing=smoothing)
 
 
 def lead(scores: Tensor) -> Tensor:
-    """By how much the largest score of each row leads, shape `(rows,)`."""
+    """Difference between the largest and the second largest score of each row, shape `(rows,)`."""
     first_two = scores.topk(2, dim=1).values
     return first_two[:, 0] - first_two[:, 1]
 
@@ -41,9 +42,9 @@ def lead(scores: Tensor) -> Tensor:
 def label_balance(scores: Tensor, y: Tensor, scores_unlabeled: Tensor, *, weight: Tensor | None = None) -> Tensor:
     """Label-balance penalty, paper §3.3, a scalar.
 
-    ‖ mean_u( s_u · onehot(ŷ_u) ) − mean_l( s_l · onehot(y_l) ) ‖₂: the activations that each class collects
-    on the unlabeled rows should be those that it collects on the labeled ones. Means are over all ranks' rows.
-    `weight` `(K,)` multiplies what classes collect on the labeled rows, where these hold them in other shares.
+    ‖ mean_u( s_u · onehot(ŷ_u) ) − mean_l( s_l · onehot(y_l) ) ‖₂: each class's mean activation on the unlabeled
+    rows should equal its mean activation on the labeled rows. Means are over all ranks' rows. `weight` `(K,)`
+    multiplies the means of the labeled rows, if classes have other shares among them.
     """
     k = scores.shape[1]
     collected = (scores * one_hot(y, k)).mean(dim=0)

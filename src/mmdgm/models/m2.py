@@ -1,4 +1,4 @@
-"""Kingma et al.'s M2: a class-conditional VAE that marginalises unknown labels, where mmDCGM takes the best one.
+"""Kingma et al.'s M2: a class-conditional VAE that marginalises unknown labels. (mmDCGM takes the best label.)
 
 Over n labeled and m unlabeled rows, with q(y|x) = softmax(s(x)) and L(x, y) = −ELBO(x, y), log p(y) included:
 
@@ -40,12 +40,12 @@ def marginal_cost(costs: Tensor, scores: Tensor) -> Tensor:
 
 
 class MarginalConditionalVAETerms(NamedTuple):
-    """What the objective is made of; training minimises `loss` and logs the mean of the rest."""
+    """Terms of the objective. Training minimises `loss` and logs the means of the others."""
 
     loss: Tensor  # ()
     elbo: Tensor  # (rows,): −L of labeled rows, −U of unlabeled ones
     cross_entropy: Tensor  # (labeled rows,)
-    top_class_share: Tensor  # (): the share of unlabeled rows that the most frequent class gets
+    top_class_share: Tensor  # (): share of unlabeled rows in the most frequent predicted class
 
 
 class MarginalConditionalVAE(ConditionalVAE):
@@ -84,9 +84,9 @@ class MarginalConditionalVAE(ConditionalVAE):
         shown: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
-        """L(x, y) of images and classes `(rows,)`, shape `(rows,)`; of their observed values where given.
+        """L(x, y), shape `(rows,)`, of images and classes `(rows,)`. `observed` restricts it to observed values.
 
-        `shown`: what the encoder sees, where that differs.
+        `shown`: the encoder's input, if it differs from x.
         """
         labels = self.one_hot(y, x)
         encoding = self.encoder(x if shown is None else shown, labels)
@@ -95,7 +95,7 @@ class MarginalConditionalVAE(ConditionalVAE):
 
     @torch.no_grad()
     def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
-        """The bound −U(x) on log p(x) of each row, one class after the other."""
+        """The bound −U(x) on log p(x) of each row. Classes are computed one after the other."""
         y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         costs = [self.negative_elbo(x, y + k, observed=observed, noise=noise) for k in range(self.n_classes)]
         return -marginal_cost(torch.stack(costs, dim=1), self.scores(x))

@@ -1,7 +1,7 @@
 """The max-margin deep conditional generative model (paper §3.3): Conv-MMCVA.
 
 A class-conditional VAE and a separate max-margin classifier s(x), learned on few labeled and many unlabeled rows.
-With ŷ = argmax_k s_k(x) for unlabeled rows, and means over the rows that each term is about:
+With ŷ = argmax_k s_k(x) for unlabeled rows, l the labeled and u the unlabeled rows:
 
     min  g · mean_{l,u}[ −ELBO(x, y or ŷ) ] + α · ( mean_l[hinge] + α_U · mean_u[hat] + α_B · balance + d · ‖W‖² )
 
@@ -9,13 +9,13 @@ With ŷ = argmax_k s_k(x) for unlabeled rows, and means over the rows that each 
     W          weights of the classifier's last layer
     g          1, or 0 to leave the bound out
 
-The point estimate ŷ makes a step cost the same for any number of classes. It is a constant for the gradient, but
-for the straight-through term: the gradient of the generative loss with respect to the one-hot labels flows,
-weighted, into softmax(s). The weight is constant, or falls linearly to 0 in training: early on the gradient turns
-whole groups of wrong guesses, before hat loss and generative model have settled on them; later it is noise. The
-hat loss can be delayed, because it locks in the classifier's current predictions. Propagated labels (see
-`propagation`), where unlabeled rows have them, replace ŷ in the first part of training, or in all of it. Where the
-classifier is averaged, ŷ in the bound is the averaged classifier's.
+The point estimate ŷ makes a step cost the same for any number of classes. ŷ is a constant for the gradient, except in
+the straight-through term: the gradient of the generative loss with respect to the one-hot labels flows, weighted,
+into softmax(s). The weight is constant, or falls linearly to 0 in training. Early on, this gradient corrects whole
+groups of wrong predictions, before the hat loss and the generative model lock them in. Later it is noise. The hat
+loss can be delayed, because it locks in the classifier's current predictions. If unlabeled rows have propagated
+labels (see `propagation`), these replace ŷ in the first part of training, or in all of it. If the classifier is
+averaged, ŷ in the bound is the averaged classifier's prediction.
 """
 
 import math
@@ -37,7 +37,7 @@ from mmdgm.settings import setting
 
 @dataclass(frozen=True, kw_only=True)
 class MaxMarginConditionalSettings(ConditionalSettings):
-    """The weights of the objective; a weight of 0 leaves its term out."""
+    """The weights of the objective. A weight of 0 leaves its term out."""
 
     alpha: float = setting(0.1, "weight α of all margin terms against the bound", least=0)
     margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
@@ -60,9 +60,9 @@ class MaxMarginConditionalSettings(ConditionalSettings):
 
 
 class MaxMarginConditionalVAETerms(NamedTuple):
-    """What the objective is made of; training minimises `loss` and logs the mean of the rest.
+    """Terms of the objective. Training minimises `loss` and logs the means of the others.
 
-    Hat and balance are zero where there are no unlabeled rows, elbo and kl where the bound is left out.
+    Hat and balance are zero without unlabeled rows. Elbo and kl are zero if the bound is left out.
     """
 
     loss: Tensor  # ()
@@ -71,7 +71,7 @@ class MaxMarginConditionalVAETerms(NamedTuple):
     hinge: Tensor  # (labeled rows,)
     hat: Tensor  # (unlabeled rows,)
     balance: Tensor  # ()
-    top_class_share: Tensor  # (): the share of unlabeled rows that the classifier puts into one class
+    top_class_share: Tensor  # (): share of unlabeled rows in the most frequent predicted class
 
 
 class MaxMarginConditionalVAE(ConditionalVAE):
@@ -104,10 +104,10 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return MaxMarginConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms)
 
     def _guess(self, x: Tensor, scores: Tensor, s: MaxMarginConditionalSettings) -> tuple[Tensor, Tensor | None]:
-        """The putative labels of unlabeled rows x, and which of them the hat loss takes (None: all).
+        """The putative labels of unlabeled rows x, and a mask of those that the hat loss uses (None: all).
 
-        Weak to strong: the averaged classifier guesses on images that are shifted by ± `weak_shift` pixels, by the
-        statistics of this batch, and where it leads by `accept`, the guess is asked of the distorted image.
+        Weak to strong: the averaged classifier predicts on images shifted by up to ± `weak_shift` pixels, with the
+        statistics of this batch. If its lead is at least `accept`, the prediction is the distorted image's target.
         """
         if not s.accept or self.average is None or not len(x):
             return scores.argmax(dim=1), None
@@ -118,7 +118,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
     def _trusted(
         self, guess: Tensor | None, putative: Tensor, progress: Tensor, s: MaxMarginConditionalSettings
     ) -> Tensor:
-        """The putative labels ŷ of unlabeled rows; while they are trusted, propagated ones where there are any."""
+        """The putative labels ŷ of unlabeled rows. Propagated labels, while trusted, replace them."""
         if guess is None or not s.trust_propagated:
             return putative
         return torch.where((guess >= 0) & (progress < s.trust_propagated), guess, putative)
@@ -132,7 +132,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         progress: Tensor,
         s: MaxMarginConditionalSettings,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The weighted sum of the margin terms, and each of them by its name; the labeled rows come first."""
+        """The weighted sum of the margin terms, and a dict of the terms by name. Labeled rows come first."""
         n = len(y)
         scores_unlabeled = scores[n:]
         zero = scores.new_zeros(())
@@ -157,7 +157,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
 
     def _labels(self, y: Tensor, scores: Tensor, progress: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
-        """One-hot labels `(rows, K)`; their gradient reaches softmax(scores) with the straight-through weight."""
+        """One-hot labels `(rows, K)`. Their gradient flows into softmax(scores) with the straight-through weight."""
         labels = self.one_hot(y, scores)
         if s.straight_through:
             weight = s.straight_through * remaining(progress) if s.straight_through_fades else s.straight_through

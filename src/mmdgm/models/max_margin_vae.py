@@ -8,7 +8,7 @@ A VAE and a linear max-margin classifier λ on features f(x) of its recognition 
     σ²  variance of the prior of λ  g   1, or 0 for the recognition network alone: a plain classifier
 
 With C = 0 this is a VAE, and λ is learned afterwards, on its features (`linear_svm`): the paper's VA+Pegasos.
-Unlabeled rows, if any, enter the bound alone: the paper's naive semi-supervised model.
+Unlabeled rows, if any, enter only the bound: the paper's naive semi-supervised model.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Features = Literal["hidden", "last", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class MaxMarginVAESettings(VAESettings):
-    """The weights of the objective, and what the classifier sees."""
+    """The weights of the objective, and the choice of the classifier's features."""
 
     features: Features = setting(
         "last", "what the classifier sees: all hidden layers (a conv encoder has one), the last of them, or E[z]"
@@ -41,7 +41,7 @@ class MaxMarginVAESettings(VAESettings):
 
 
 class MaxMarginVAETerms(NamedTuple):
-    """What the objective is made of; training minimises `loss` and logs the mean of the rest."""
+    """Terms of the objective. Training minimises `loss` and logs the means of the others."""
 
     loss: Tensor  # ()
     elbo: Tensor  # (rows,)
@@ -51,7 +51,7 @@ class MaxMarginVAETerms(NamedTuple):
 
 
 class MaxMarginVAE(VAE):
-    """A VAE whose recognition network also serves a linear max-margin classifier.
+    """A VAE with a linear max-margin classifier on features of its recognition network.
 
     `features`: "hidden", all hidden layers concatenated; "last", the last deterministic layer; "mean", E[z].
     """
@@ -92,7 +92,7 @@ class MaxMarginVAE(VAE):
 
     @torch.no_grad()
     def embed(self, x: Tensor) -> Tensor:
-        """The features f(x) that the classifier sees, `(rows, width)`."""
+        """The classifier's features f(x), `(rows, width)`."""
         return at_least_float32(self._features(self.encoder(x)))
 
     def _scores(self, encoding: Encoding) -> Tensor:

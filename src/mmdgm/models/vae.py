@@ -6,8 +6,8 @@
 
     log p(x) ≥ ELBO(x) = E_q[log p(x|z)] − KL(q(z|x) ‖ p(z))
 
-The same class serves as the class-conditional VAE when its networks take labels: then every density above is
-given y.
+If the networks take labels, the same class is the class-conditional VAE. Then every density above is conditioned
+on y.
 """
 
 import math
@@ -26,22 +26,22 @@ from mmdgm.networks.layers import at_least_float32
 from mmdgm.networks.likelihoods import LIKELIHOODS, BernoulliPixels, Likelihood, LikelihoodName
 from mmdgm.settings import setting
 
-START = torch.zeros((), dtype=torch.float64)  # progress when training begins; it ends at 1
+START = torch.zeros((), dtype=torch.float64)  # progress at the start of training; it ends at 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class VAESettings:
-    """What the objective depends on beside networks and rows."""
+    """Settings of the objective and of dropout."""
 
     samples: int = setting(1, "draws of z per row and step (the paper's L)", least=1)
     dropout: float = setting(0.5, "dropout rate in the conv encoder", least=0, most=0.95)
 
 
 class ClassWeights(NamedTuple):
-    """Factors of the objective's terms by class, `(K,)` each; None: 1 for all classes."""
+    """Factors of the objective's terms for each class, `(K,)` each. None means 1 for all classes."""
 
     hinge: Tensor | None = None
-    balance: Tensor | None = None  # a class's share of all rows over its share of labels
+    balance: Tensor | None = None  # a class's share of all rows divided by its share of labels
 
 
 class Bound(NamedTuple):
@@ -56,13 +56,13 @@ class Bound(NamedTuple):
 
 
 def draw(encoding: Encoding, noise: Tensor | None) -> Tensor:
-    """z ~ q, from the given standard normal noise or from new."""
+    """A draw z ~ q, from the given standard normal noise or from new noise."""
     qz = encoding.qz
     return qz.rsample() if noise is None else qz.loc + qz.scale * noise
 
 
 class Terms(Protocol):
-    """What every objective returns: a named tuple of its terms, of which training minimises `loss`."""
+    """The return type of every objective: a named tuple of its terms. Training minimises `loss`."""
 
     @property
     def loss(self) -> Tensor: ...
@@ -76,7 +76,7 @@ class Terms(Protocol):
 
 
 class VAETerms(NamedTuple):
-    """What the objective is made of; training minimises `loss` and logs the mean of the rest."""
+    """Terms of the objective. Training minimises `loss` and logs the means of the others."""
 
     loss: Tensor  # ()
     elbo: Tensor  # (rows,)
@@ -84,16 +84,16 @@ class VAETerms(NamedTuple):
 
 
 class VAE(nn.Module):
-    """An encoder, a decoder and the bound that ties them.
+    """An encoder, a decoder and the bound that they are trained by.
 
-    `decoder(z, labels)` maps codes `(rows, z)`, and one-hot labels or None, to what `decode` makes p(x|z) of.
-    `settings` are kept as they are; a stage of training passes others to `forward`. Objectives with labels have
-    `n_classes` classes, `n_rows` labeled rows and `weights` of the classes.
+    `decoder(z, labels)` maps codes `(rows, z)`, and one-hot labels or None, to the parameters of p(x|z). `settings`
+    never change; a training stage passes its own settings to `forward`. Objectives with labels have `n_classes`
+    classes, `n_rows` labeled rows and class weights `weights`.
     """
 
     settings_class: ClassVar[type[VAESettings]] = VAESettings
     class_weight: Tensor | None  # (K,): factors of the hinge loss
-    balance_ratio: Tensor | None  # (K,): a class's share of all rows over its share of labels
+    balance_ratio: Tensor | None  # (K,): a class's share of all rows divided by its share of labels
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class VAE(nn.Module):
     def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> Terms:
         """The objective −mean ELBO over all rows, labeled or not.
 
-        `progress` `()`, float64: the fraction of training that is done. `settings`: instead of the model's own.
+        `progress` `()`, float64: the fraction of training that is done. `settings` replace the model's own.
         """
         s: VAESettings = settings or self.settings
         encoding = self.encoder(batch.seen(), dropout=self._dropout(s))
@@ -136,14 +136,14 @@ class VAE(nn.Module):
         observed: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Bound:
-        """Monte Carlo likelihood over L draws of z, of the observed values where some are missing; analytic KL.
+        """The bound, from a Monte Carlo likelihood over L draws of z and the analytic KL.
 
-        `noise` `(L, rows, z)`: what the draws are made of.
+        `observed` restricts the likelihood to observed values. `noise` `(L, rows, z)` determines the draws.
         """
         qz, samples = encoding.qz, self.settings.samples
         z = qz.rsample((samples,)) if noise is None else qz.loc + qz.scale * noise
 
-        def for_each_draw(rows: Tensor) -> Tensor:  # a single draw takes no copy
+        def for_each_draw(rows: Tensor) -> Tensor:  # a single draw needs no copy
             return rows.expand(samples, *rows.shape).flatten(0, 1)
 
         px = self.decode(z.flatten(0, 1), None if labels is None else for_each_draw(labels))
@@ -154,35 +154,35 @@ class VAE(nn.Module):
         return Bound(log_likelihood, encoding.kl)
 
     def prior(self, qz: Normal) -> Normal:
-        """p(z) = N(0, I), of the shape of q."""
+        """p(z) = N(0, I), with the shape of q."""
         return Normal(torch.zeros_like(qz.loc), torch.ones_like(qz.scale), validate_args=False)
 
     def decode(self, z: Tensor, labels: Tensor | None = None) -> Distribution:
-        """p(x|z)."""
+        """The distribution p(x|z)."""
         return self.likelihood.distribution(at_least_float32(self.decoder(z, labels)))
 
     @property
     def generates(self) -> bool:
-        """Whether the objective has the bound in it, so that there is a generative model to ask."""
+        """Whether the objective includes the bound, so that the generative model is trained."""
         return True
 
-    # what a trained model is asked, one row or many; no gradients
+    # inference with a trained model, without gradients
 
     def labels(self, x: Tensor) -> Tensor | None:
-        """The labels that encoder and decoder are given beside x: none."""
+        """The labels for encoder and decoder: None in an unconditional VAE."""
         return None
 
     @torch.no_grad()
     def elbo(self, x: Tensor, *, observed: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
-        """The bound of each row, `(rows,)`, from L draws of z; of its observed values alone where given."""
+        """The bound of each row, `(rows,)`, from L draws of z. `observed` restricts it to observed values."""
         labels = self.labels(x)
         return self.bound(x, self.encoder(x, labels), labels, observed=observed, noise=noise).elbo
 
     @torch.no_grad()
     def log_likelihood(self, x: Tensor, *, draws: int) -> Tensor:
-        """log p(x) of each row, `(rows,)`, estimated from below: log (1/k) Σ p(x|z) p(z) / q(z|x), k draws of z.
+        """A lower estimate of log p(x), `(rows,)`: log (1/k) Σ p(x|z) p(z) / q(z|x) over k draws of z.
 
-        One draw has the bound as its mean; with their number it rises to log p(x)
+        With one draw its mean is the bound. With more draws its mean rises to log p(x)
         ([Burda et al.](https://arxiv.org/abs/1509.00519)).
         """
         return self._importance_weighted(x, self.encoder(x), None, draws)
@@ -200,9 +200,9 @@ class VAE(nn.Module):
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, *, labels: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
-        """The decoder's mean at one draw of z ~ q(z|x), from standard normal `noise` `(rows, z)` where given.
+        """The decoder's mean at one draw of z ~ q(z|x), from standard normal `noise` `(rows, z)` if given.
 
-        `labels`: instead of the model's own.
+        `labels` replace the model's own.
         """
         labels = self.labels(x) if labels is None else labels
         return self.decode(draw(self.encoder(x, labels), noise), labels).mean
@@ -218,7 +218,10 @@ class VAE(nn.Module):
         return self.decode(z).mean
 
     def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
-        """In words, the useless solution that these training means show, if any, in a stage of these settings."""
+        """A description of the trivial solution that these training means indicate, or None.
+
+        `settings` are those of the training stage.
+        """
         if metrics.get("kl", math.inf) < 0.01:
             return "the latent code carries nothing (KL is 0)"
         return None
@@ -244,9 +247,9 @@ class VAEConfig(VAESettings):
         return conv_networks(shape, z=self.z, maps=maps)
 
     def build(self, shape: Shape, *, n_classes: int, likelihood: Likelihood | None = None, **rows: Any) -> Any:
-        """A new model for rows of this shape; `rows` are `n_rows` and `weights` of the model.
+        """A new model for rows of this shape. `rows` are the model's arguments `n_rows` and `weights`.
 
-        `likelihood`: instead of the one that the settings name.
+        `likelihood` replaces the one that the settings name.
         """
         model: Any = self.model_class
         likelihood = likelihood or LIKELIHOODS[self.likelihood]

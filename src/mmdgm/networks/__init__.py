@@ -1,1 +1,1 @@
-"""From tensors to network outputs: layers, multilayer perceptrons, conv nets, architectures, likelihoods."""
+"""Networks: layers, multilayer perceptrons, conv nets, architectures, likelihoods."""

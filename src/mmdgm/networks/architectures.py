@@ -1,4 +1,4 @@
-"""Which layers for which image size: the paper's networks, as values, and functions that build them."""
+"""The paper's network architectures for each image size, and functions that build the networks."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,11 +15,12 @@ from mmdgm.networks.mlp import MLPDecoder, MLPEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class ConvRecipe:
-    """Conv encoder and decoder for one image size; `dense_width` units beside z on both sides, if any.
+    """Layers of the conv encoder and decoder for one image size.
 
-    The decoder's last layer has as many channels as images and likelihood need. `encoder_std`: the encoder's
-    kernels start from N(0, std²) instead of Glorot-uniform. (With the decoder's too, the bound of SVHN's
-    contrast-normalised images starts at −8 million nats, instead of −12,000.)
+    `dense_width`: units of a dense layer next to z in both networks; 0: no such layer. The images and the likelihood
+    determine the channels of the decoder's last layer. `encoder_std`: the encoder's kernels start from N(0, std²)
+    instead of Glorot-uniform. (If the decoder's did too, the bound of SVHN's contrast-normalised images would start
+    at −8 million nats, instead of −12,000.)
     """
 
     encoder: tuple[Layer, ...]
@@ -29,7 +30,7 @@ class ConvRecipe:
     encoder_std: float | None = None
 
 
-OUTPUTS = 1  # channels of a decoder's last layer, in its place
+OUTPUTS = 1  # placeholder for the channels of a decoder's last layer
 
 # Conv-VA and Conv-MMVA, by (height, width)
 SUPERVISED = {
@@ -77,7 +78,7 @@ SUPERVISED = {
     ),
 }
 
-# Conv-MMCVA, by (height, width): the class-conditional encoder and decoder ...
+# class-conditional encoder and decoder of Conv-MMCVA, by (height, width)
 CONDITIONAL = {
     (28, 28): ConvRecipe(
         encoder=(
@@ -116,7 +117,7 @@ CONDITIONAL = {
     (8, 8): replace(SUPERVISED[8, 8], dense_width=0),
 }
 
-# ... and the classifier
+# classifier of Conv-MMCVA, by (height, width)
 CLASSIFIER = {
     (28, 28): (
         Layer(32, 5, "valid", pool=True, drop=True),
@@ -142,7 +143,7 @@ CLASSIFIER = {
 }
 
 
-# ... and others, beyond the paper: "fast" sees 2×2 pixels as 4 times the channels
+# classifiers beyond the paper; "fast" turns 2×2 pixels into 4 times the channels
 ClassifierName = Literal["paper", "fast", "wide"]
 BEYOND = {
     "fast": (
@@ -168,9 +169,9 @@ BEYOND = {
 def mlp_networks(
     shape: Shape, *, hidden: tuple[int, ...], z: int, maps: int = 1, n_classes: int = 0, linear: bool = False
 ) -> tuple[Encoder, MLPDecoder]:
-    """Encoder and mirrored decoder of MMVA; the decoder returns `maps` numbers for each value of x.
+    """Encoder and mirrored decoder of MMVA. The decoder returns `maps` numbers for each value of x.
 
-    Conditioned on labels with `n_classes`; with linear functions beside the layers with `linear`.
+    `n_classes` > 0 conditions both on labels. `linear` adds linear functions beside the layers.
     """
     channels, height, width = shape
     encoder = MLPEncoder(shape, hidden, z, n_classes=n_classes, linear=linear)
@@ -179,7 +180,7 @@ def mlp_networks(
 
 
 def conv_networks(shape: Shape, *, z: int, maps: int = 1) -> tuple[Encoder, ConvDecoder]:
-    """Encoder and decoder of Conv-MMVA; the log-variance head starts at zero."""
+    """Encoder and decoder of Conv-MMVA. The log-variance head starts at zero."""
     recipe = SUPERVISED.get(_size(shape)) or _conv_recipe(SUPERVISED, *_size(shape))
     encoder = ConvEncoder(shape, recipe.encoder, z, dense_width=recipe.dense_width, zero_log_variance=True)
     decoder = ConvDecoder(
@@ -208,7 +209,7 @@ def conv_classifier(
     kind: ClassifierName = "paper",
     standardise: bool = False,
 ) -> ConvClassifier:
-    """Classifier of Conv-MMCVA; `narrow` makes its last convolution 1×1 with 10 channels, or one per class."""
+    """Classifier of Conv-MMCVA. `narrow` makes its last convolution 1×1 with max(10, `n_classes`) channels."""
     layers = CLASSIFIER.get(_size(shape)) or CLASSIFIER[32, 32]
     if kind != "paper":
         layers = BEYOND[kind]
@@ -218,14 +219,14 @@ def conv_classifier(
 
 
 def _any_size(height: int, width: int, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """Layers with as many poolings as the sides can be halved, three at most; the last of them are left out."""
+    """Layers with two poolings, or three if the sides allow it. Later poolings are removed."""
     halvings = 3 if height % 8 == width % 8 == 0 and min(height, width) >= 16 else 2
     pools = [i for i, layer in enumerate(layers) if layer.pool][:halvings]
     return tuple(layer._replace(pool=i in pools) for i, layer in enumerate(layers))
 
 
 def _conv_recipe(recipes: dict[tuple[int, int], ConvRecipe], height: int, width: int) -> ConvRecipe:
-    """The 32×32 recipe for another size."""
+    """The 32×32 recipe adapted to another size."""
     like = recipes[32, 32]
     encoder = _any_size(height, width, like.encoder)
     halvings = sum(layer.pool for layer in encoder)
@@ -240,7 +241,7 @@ def _ending_in(channels: int, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 
 def _size(shape: Shape) -> tuple[int, int]:
-    """Height and width, if conv nets can be built for them."""
+    """Height and width. Raises InputError if conv nets cannot be built for them."""
     _, height, width = shape
     if height % 4 or width % 4 or min(height, width) < 8:
         raise InputError(f"conv nets want images whose sides are multiples of 4, 8 or more, not {height}×{width}")

@@ -1,8 +1,8 @@
-"""What every network is: an encoder says q(z|x), a classifier scores classes. They know no loss.
+"""Base classes of networks: an encoder returns q(z|x), a classifier scores classes. Networks compute no loss.
 
-Every network takes images `(rows, channels, height, width)` and, where it is conditioned on the class, one-hot
-labels `(rows, K)`. Dropout is an argument: training passes its rate, answers do without. Which layers for which
-image size: see `architectures`.
+Every network takes images `(rows, channels, height, width)` and, if it is conditioned on the class, one-hot labels
+`(rows, K)`. Dropout is an argument: training passes its rate, inference uses no dropout. The layers for each image
+size are in `architectures`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from mmdgm.networks.layers import at_least_float32, dense
 
 
 class Encoding(NamedTuple):
-    """What a recognition network says of a batch of images."""
+    """Output of a recognition network for a batch of images."""
 
     mean: Tensor  # (rows, z)
     log_variance: Tensor  # (rows, z)
@@ -33,7 +33,7 @@ class Encoding(NamedTuple):
     def kl(self) -> Tensor:
         """KL(q ‖ N(0, I)) of each row: Σ ½ (μ² + σ² − 1 − log σ²), shape `(rows,)`.
 
-        From log σ² itself: its exponential underflows below −87, where a network may pass through early on.
+        It is computed from log σ² itself. exp(log σ²) underflows if log σ² < −87, which may happen early in training.
         """
         mean, log_variance = at_least_float32(self.mean), at_least_float32(self.log_variance)
         return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(dim=1)
@@ -49,15 +49,15 @@ class GaussianHead(nn.Module):
             nn.init.zeros_(self.log_variance.weight)
 
     def forward(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        weight = torch.cat([self.mean.weight, self.log_variance.weight])  # one product for both
+        weight = torch.cat([self.mean.weight, self.log_variance.weight])  # one matrix product for both
         mean, log_variance = linear(hidden, weight, torch.cat([self.mean.bias, self.log_variance.bias])).chunk(2, 1)
         return mean, log_variance
 
 
 class Encoder(nn.Module, ABC):
-    """A recognition network: images, and labels where it is conditioned on them, to an Encoding.
+    """A recognition network: it maps images, and labels if it is conditioned on them, to an Encoding.
 
-    An encoder of your own derives from this class and sets the two attributes below.
+    Your own encoder derives from this class and sets the two attributes below.
     """
 
     hidden_widths: tuple[int, ...]  # widths of Encoding.hidden
@@ -65,17 +65,17 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor, labels: Tensor | None = None, *, dropout: float = 0.0) -> Encoding:
-        """The encoding of images; `dropout` is the rate in training, for encoders that have it."""
+        """The encoding of images. `dropout` is the rate in training, for encoders that use dropout."""
 
 
 class Classifier(nn.Module, ABC):
-    """A network from images to features `(rows, width)` and, by the linear layer `last`, scores `(rows, K)`."""
+    """A network that maps images to features `(rows, width)`, and by the linear layer `last` to scores `(rows, K)`."""
 
     last: nn.Linear
 
     @abstractmethod
     def features(self, x: Tensor, *, dropout: float = 0.0) -> Tensor:
-        """What the last layer sees; `dropout` is the rate in training, for classifiers that have it."""
+        """Input of the last layer. `dropout` is the rate in training, for classifiers that use dropout."""
 
     def forward(self, x: Tensor, *, dropout: float = 0.0) -> Tensor:
         scores: Tensor = self.last(self.features(x, dropout=dropout))

@@ -11,7 +11,7 @@ from mmdgm.data.batches import Shape
 from mmdgm.networks.base import Classifier, Encoder, Encoding, GaussianHead, linear_classifier
 from mmdgm.networks.layers import BatchNorm, Conv, LabelMaps, Padding, dense, drop_out, label_kernels
 
-LEAST_DEVIATION = 1e-2  # added to that of a standardised image
+LEAST_DEVIATION = 1e-2  # added to an image's standard deviation before division
 
 
 class Layer(NamedTuple):
@@ -26,9 +26,9 @@ class Layer(NamedTuple):
 
 
 class ConvStack(nn.Module):
-    """The layers of a recipe one after the other; with `batch_norm`, convolutions have no bias.
+    """The layers of a recipe in sequence. With `batch_norm`, convolutions have no bias.
 
-    The last layer is rectified too, unless `linear_end`.
+    The last layer is rectified too, unless `linear_end` is set.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ConvStack(nn.Module):
             kernels = label_kernels(conditioned, labels)
         for i, (layer, conv, norm) in enumerate(zip(self.recipe, self.convs, self.norms, strict=True)):
             x = norm(conv(x, kernels[i]))
-            if layer.pool:  # before rectifying, which it commutes with: a quarter of the values are left
+            if layer.pool:  # same result as pooling after ReLU, but ReLU gets a quarter of the values
                 x = max_pool2d(x, 2)
             if i < len(self.recipe) - 1 or not self.linear_end:
                 x = relu(x)
@@ -78,7 +78,7 @@ class ConvStack(nn.Module):
 
 
 class ConvEncoder(Encoder):
-    """Convolutions, then optionally a dense layer, then the Gaussian; the last activation is the features."""
+    """Convolutions, then optionally a dense layer, then the Gaussian head. The features are the head's input."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class ConvEncoder(Encoder):
 
 
 class ConvDecoder(nn.Module):
-    """Dense layers to a small image, then convolutions and unpooling, to what a likelihood is made of."""
+    """Dense layers to a small image, then convolutions and unpooling to the likelihood's parameters."""
 
     def __init__(
         self,
@@ -135,7 +135,8 @@ class ConvDecoder(nn.Module):
 class ConvClassifier(Classifier):
     """Conv (no bias) → batch norm → ReLU → pool → dropout, then global average pooling and a linear layer.
 
-    `standardise`: images first get mean 0 and deviation 1. `folded`: 2×2 pixels become 4 times the channels.
+    `standardise`: each image first gets mean 0 and standard deviation 1. `folded`: 2×2 pixels become 4 times the
+    channels.
     """
 
     def __init__(

@@ -1,16 +1,17 @@
-"""Convolutions with the paper's unpooling and label maps, in the form that does no needless work.
+"""Convolutions with the paper's unpooling and label maps, without needless work.
 
-Identities, exact to rounding (tests compare them with the literal forms):
+These identities are exact up to rounding (tests compare them with the literal forms):
 
 1. Unpooling by 2 (the value goes to the top-left corner of its 2×2 block, zeros elsewhere) and then
    convolving is one transposed convolution with stride 2, with the kernel flipped.
-2. That, to a single channel, is an ordinary convolution to four channels, one for each place in the 2×2 blocks.
-3. Convolving [x, one-hot label maps of y] is convolving x and adding what the maps contribute: a k×k kernel
-   per row and output channel, chosen by the label, of which every output position sees the taps that fall
-   inside the (unpooled) image.
+2. Such a transposed convolution to a single channel is an ordinary convolution to four channels, one for each
+   place in the 2×2 blocks.
+3. Convolving [x, one-hot label maps of y] is convolving x and adding the contribution of the maps. The label
+   chooses a k×k kernel per row and output channel. At each output position, the contribution is the sum of the
+   kernel's taps that fall inside the (unpooled) image.
 4. Convolving a single channel is a matrix product with the patches of the image.
 
-Which form is used where was measured: docs/performance.md.
+Each form is used where measurements favour it: docs/performance.md.
 """
 
 import functools
@@ -27,7 +28,7 @@ Padding = Literal["valid", "same", "full"]
 
 
 def padding_width(kernel: int, padding: Padding) -> int:
-    """Zeros added at each border: output sizes n − k + 1, n and n + k − 1."""
+    """Number of zeros added at each border, for output sizes n − k + 1, n and n + k − 1."""
     return {"valid": 0, "same": (kernel - 1) // 2, "full": kernel - 1}[padding]
 
 
@@ -38,7 +39,7 @@ def glorot_uniform_(weight: Tensor, fan_in: int, fan_out: int) -> None:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Half-precision numbers as float32; others as they are."""
+    """Convert half-precision numbers to float32. Other tensors are returned unchanged."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -53,8 +54,8 @@ def dense(n_in: int, n_out: int) -> nn.Linear:
 def drop_out(x: Tensor, rate: float) -> Tensor:
     """Zero each value with probability `rate`, and scale the others to keep the mean.
 
-    Draws are uniform numbers in channels-last order: the same in every kind of execution, whatever the layout of
-    x; on a CPU they take a third of the time of torch's dropout.
+    Uniform numbers are drawn in channels-last order, so the result is the same in every kind of execution and for
+    every memory layout of x. On a CPU this takes a third of the time of torch's dropout.
     """
     if rate == 0:
         return x
@@ -64,9 +65,9 @@ def drop_out(x: Tensor, rate: float) -> Tensor:
 
 
 class BatchNorm(nn.BatchNorm2d):
-    """Batch normalisation over the rows of all ranks: in one process, torch's own.
+    """Batch normalisation over the rows of all ranks. In one process it is torch's own.
 
-    torch.nn.SyncBatchNorm does the same on GPUs alone.
+    torch.nn.SyncBatchNorm does the same, but only on GPUs.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -86,13 +87,13 @@ class BatchNorm(nn.BatchNorm2d):
 
 
 def unpooled_conv_to_one(x: Tensor, weight: Tensor, bias: Tensor | None, *, crop: int) -> Tensor:
-    """A transposed convolution with stride 2 to one channel, as a convolution to the four places of 2×2 blocks.
+    """A transposed convolution with stride 2 to one channel, computed as a convolution to four channels.
 
     out[2i+a, 2j+b] = Σ_{p,q} x[i−p, j−q] · w[2p+a, 2q+b]. Images `(rows, in, h, w)` and kernels `(in, 1, k, k)`
     give `(rows, 1, 2h+k−1−2crop, 2w+k−1−2crop)`.
     """
     kernel = weight.shape[-1]
-    n = (kernel + 1) // 2  # taps that each place sees
+    n = (kernel + 1) // 2  # taps per direction for each place in a 2×2 block
     places = pad(weight[:, 0], (0, 2 * n - kernel, 0, 2 * n - kernel)).reshape(-1, n, 2, n, 2)
     places = places.permute(2, 4, 0, 1, 3).reshape(4, -1, n, n).flip(2, 3)
     out = pixel_shuffle(conv2d(x, places, padding=n - 1), 2)
@@ -102,13 +103,13 @@ def unpooled_conv_to_one(x: Tensor, weight: Tensor, bias: Tensor | None, *, crop
 
 
 def single_channel_conv(x: Tensor, weight: Tensor, bias: Tensor | None, *, padding: int) -> Tensor:
-    """A convolution of one channel, as the product of the image's patches and the kernels.
+    """A convolution of one channel, computed as the product of the image's patches and the kernels.
 
-    Patches are 8 wide (or 16, …), the kernels filled up with zeros: GPUs want such numbers. Images
+    Patches are 8 wide (or 16, …), with kernels padded by zeros, because GPUs are fastest with such widths. Images
     `(rows, 1, h, w)` and kernels `(out, 1, k, k)` give `(rows, out, H, W)`, channels last.
     """
     if torch.is_autocast_enabled(x.device.type):
-        x = x.to(torch.get_autocast_dtype(x.device.type))  # before it grows into patches
+        x = x.to(torch.get_autocast_dtype(x.device.type))  # cheaper before the patches are made
     kernel = weight.shape[-1]
     filling = -kernel % 8
     image = pad(x[:, 0], (padding, padding + filling, padding, padding))
@@ -118,12 +119,12 @@ def single_channel_conv(x: Tensor, weight: Tensor, bias: Tensor | None, *, paddi
 
 
 class _TapsForCompiler(torch.autograd.Function):
-    """taps `(H·W, k²)` @ kernels `(rows, k², out)`, in the form that a GPU is fastest with when compiled.
+    """taps `(H·W, k²)` @ kernels `(rows, k², out)`, in the form that is fastest on a GPU when compiled.
 
-    Forward term by term, which the compiler fuses with what follows: the maps never lie in memory. Backward one
-    product: as sums, k² of them over each image, it took longer than all else that labels cost. Both arguments
-    have one dtype, since torch 2.11 loses the gradient of a `forward` that ends in a conversion, even to the same
-    dtype.
+    The forward pass adds term by term. The compiler fuses this with the next operations, so the maps are never stored
+    in memory. The backward pass is one matrix product: k² sums over each image took longer than all other work for
+    the labels. Both arguments must have one dtype, because torch 2.11 loses the gradient of a `forward` that ends in
+    a conversion, even to the same dtype.
     """
 
     @staticmethod
@@ -139,10 +140,10 @@ class _TapsForCompiler(torch.autograd.Function):
 
 
 class LabelMaps(nn.Module):
-    """What one-hot label maps among a convolution's inputs add to its output.
+    """The contribution of one-hot label maps to a convolution's output.
 
-    `taps`: `(H·W, k²)` of zeros and ones, which taps of the kernel see the maps at each output position; one
-    position stands for all where all see the same.
+    `taps`: `(H·W, k²)`, 1 where a tap of the kernel falls on the maps at an output position, else 0. If all positions
+    are equal, only one is kept.
     `weight`: `(K, k²·out)`, the label part of the kernel.
     """
 
@@ -158,7 +159,7 @@ class LabelMaps(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_classes, n_taps * out_channels))
 
     def forward(self, kernels: Tensor) -> Tensor:
-        """Kernels `(rows, k²·out)` of the rows' labels to maps `(rows, out, H, W)` or `(rows, out, 1, 1)`."""
+        """Maps `(rows, out, H, W)` or `(rows, out, 1, 1)` from the kernels `(rows, k²·out)` of the rows' labels."""
         rows = len(kernels)
         by_tap = kernels.reshape(rows, -1, self.out_channels)
         if len(self.taps) == 1:
@@ -173,7 +174,7 @@ class LabelMaps(nn.Module):
 
 
 class _RowsOfLabels(torch.autograd.Function):
-    """labels @ weight for one-hot labels `(rows, K)`, looked up; gradients as of the product."""
+    """labels @ weight for one-hot labels `(rows, K)`, computed by lookup. Gradients are those of the product."""
 
     @staticmethod
     def forward(ctx: Any, labels: Tensor, weight: Tensor) -> Tensor:
@@ -196,9 +197,9 @@ def is_one_hot(labels: Tensor) -> bool:
 def label_kernels(maps: Sequence[LabelMaps], labels: Tensor) -> Sequence[Tensor]:
     """The kernels of several layers, `(rows, k²·out)` each, for labels `(rows, K)`: labels @ weight.
 
-    A GPU is fastest with one product for all layers. On a CPU the rows of one-hot labels are looked up: at 1,000
-    classes a step of Conv-MMCVA takes 1.17 times that at 10 classes instead of 1.27 times. A compiler must not be
-    asked what the labels are.
+    A GPU is fastest with one product for all layers. On a CPU the kernels of one-hot labels are looked up: a step of
+    Conv-MMCVA with 1,000 classes then takes 1.17 times as long as with 10 classes, instead of 1.27 times. Compiled
+    code cannot depend on the values of the labels.
     """
     if not labels.is_cuda and not torch.compiler.is_compiling() and is_one_hot(labels):
         return [_RowsOfLabels.apply(labels, layer.weight) for layer in maps]
@@ -208,7 +209,7 @@ def label_kernels(maps: Sequence[LabelMaps], labels: Tensor) -> Sequence[Tensor]
 
 
 class Conv(nn.Module):
-    """A convolution, after unpooling by 2 if asked, over the image and, if `n_classes`, its label maps.
+    """A convolution of the image and, if `n_classes` > 0, of its label maps. `unpool`: after unpooling by 2.
 
     Label maps are concatenated before unpooling. `size` is the input's (height, width), `out_size` the output's.
     """
@@ -228,10 +229,10 @@ class Conv(nn.Module):
         super().__init__()
         zeros = padding_width(kernel, padding)
         n_taps = kernel**2
-        tap = torch.eye(n_taps)  # one kernel per tap, to ask where each tap sees the image
+        tap = torch.eye(n_taps)  # one kernel per tap, to find the positions where the tap falls on the image
         ones = torch.ones(1, 1, *size)
         self.conv: nn.Conv2d | nn.ConvTranspose2d
-        self.padding = kernel - 1 - zeros if unpool else zeros  # of a transposed convolution: what is cropped
+        self.padding = kernel - 1 - zeros if unpool else zeros  # in a transposed convolution: the cropped border
         if unpool:
             self.conv = nn.ConvTranspose2d(
                 in_channels, out_channels, kernel, stride=2, padding=self.padding, output_padding=1, bias=bias
@@ -252,7 +253,7 @@ class Conv(nn.Module):
                 glorot_uniform_(parameter, fan_in, fan_out)
 
     def forward(self, x: Tensor, kernels: Tensor | None = None) -> Tensor:
-        """Images `(rows, in, h, w)` and, if conditioned, their `label_kernels`, to `(rows, out, H, W)`."""
+        """Output `(rows, out, H, W)` for images `(rows, in, h, w)` and, if conditioned, their `label_kernels`."""
         out = self._convolved(x)
         if self.label_maps is not None:
             assert kernels is not None, "this layer is conditioned on labels"

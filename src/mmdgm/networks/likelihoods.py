@@ -1,7 +1,7 @@
-"""p(x|z): what a decoder's output says of the pixels.
+"""Likelihoods p(x|z): distributions of the pixels, given the decoder's output.
 
-A likelihood of your own derives from `Likelihood`; give it to a model, whose decoder then returns `maps` numbers
-for each value of x, along the channels.
+Your own likelihood derives from `Likelihood`. Pass it to a model. The model's decoder must return `maps` numbers for
+each value of x, along the channels.
 """
 
 from abc import ABC, abstractmethod
@@ -17,10 +17,10 @@ LikelihoodName = Literal["bernoulli", "gaussian"]
 
 
 class Likelihood(ABC):
-    """Independent pixels, given the decoder's output."""
+    """Base class: pixels are independent, given the decoder's output."""
 
     maps: int  # numbers that the decoder returns for each value of x
-    support: constraints.Constraint  # where values of x lie
+    support: constraints.Constraint  # the range of x
 
     @abstractmethod
     def distribution(self, parameters: Tensor) -> Distribution:
@@ -28,11 +28,11 @@ class Likelihood(ABC):
 
     @abstractmethod
     def noise(self, normal: Tensor) -> Tensor:
-        """What missing values start from, made of standard normal numbers."""
+        """Initial values for missing entries, computed from standard normal numbers."""
 
 
 class BernoulliPixels(Likelihood):
-    """p(x|z) = Π x̂^x · (1 − x̂)^(1 − x), x̂ the sigmoid of the output; grey values are allowed."""
+    """p(x|z) = Π x̂^x · (1 − x̂)^(1 − x), where x̂ is the sigmoid of the output. Grey values are allowed."""
 
     maps = 1
     support = constraints.unit_interval
@@ -46,9 +46,9 @@ class BernoulliPixels(Likelihood):
 
 
 class GaussianPixels(Likelihood):
-    """p(x|z) = Π N(x; μ, σ²), μ the first half of the output, log σ² a smooth bound of the second.
+    """p(x|z) = Π N(x; μ, σ²). The first half of the output is μ; the second half gives log σ², bounded below.
 
-    log σ² = b + softplus(output − b) > b: without a bound the density of a constant patch has no limit.
+    log σ² = b + softplus(output − b) > b. Without the bound, the density of a constant patch could grow without limit.
     """
 
     maps = 2
@@ -65,9 +65,9 @@ class GaussianPixels(Likelihood):
 
 
 class MixedColumns(Likelihood, nn.Module):
-    """p(x|z) of a table's columns: N(x; μ, σ²), one learned variance per column; a Bernoulli where `binary`.
+    """p(x|z) of a table's columns: N(x; μ, σ²) with one learned variance per column; Bernoulli if `binary`.
 
-    Rows are `(columns, 1, 1)`. Means stay between `low` and `high`, `(columns,)`, the range of what was observed.
+    Rows are `(columns, 1, 1)`. Means stay between `low` and `high`, `(columns,)`, the range of the observed values.
     The decoder's output and the learned variance are in units of `deviation`, each column's standard deviation.
     """
 
@@ -95,7 +95,7 @@ class MixedColumns(Likelihood, nn.Module):
 
 
 class MixedDistribution(Distribution):
-    """What `MixedColumns` makes of a decoder's output."""
+    """The distribution that `MixedColumns` returns."""
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
 

@@ -12,9 +12,9 @@ from mmdgm.networks.layers import BatchNorm, dense, drop_out
 
 
 class DenseStack(nn.Module):
-    """Dense layers with softplus; with `n_classes`, each sees one-hot labels beside what comes from below.
+    """Dense layers with softplus. With `n_classes`, each layer's input is [h, y]: activations and one-hot labels.
 
-    A layer on [h, y] is the sum of one on h and one on y.
+    A layer on [h, y] is computed as the sum of a layer on h and a layer on y.
     """
 
     def __init__(self, widths: tuple[int, ...], *, n_classes: int = 0):
@@ -35,9 +35,9 @@ class DenseStack(nn.Module):
 
 
 class MLPEncoder(Encoder):
-    """Dense layers with softplus; every hidden layer may serve as features.
+    """An encoder of dense layers with softplus. Every hidden layer may serve as features.
 
-    `linear`: the mean of the code has a linear function of x in it too, as in factor analysis.
+    `linear`: a linear function of x is added to the mean of the code, as in factor analysis.
     """
 
     def __init__(self, shape: Shape, hidden: tuple[int, ...], z: int, *, n_classes: int = 0, linear: bool = False):
@@ -58,7 +58,7 @@ class MLPEncoder(Encoder):
 
 
 class MLPDecoder(nn.Module):
-    """Dense layers with softplus; latent codes `(rows, z)` to what a likelihood is made of, `(rows, *shape)`.
+    """A decoder of dense layers with softplus: codes `(rows, z)` to a likelihood's parameters `(rows, *shape)`.
 
     `linear`: a linear function of the code is added, as in factor analysis.
     """

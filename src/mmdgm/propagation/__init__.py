@@ -1,1 +1,1 @@
-"""From few labels to labels for all rows, along a graph of neighbours."""
+"""Label propagation: labels for all rows from few labels, along a graph of neighbours."""

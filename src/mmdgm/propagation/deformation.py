@@ -1,12 +1,12 @@
-"""The deformation distance: how far apart two images are when one may be deformed a little to fit the other.
+"""The deformation distance: the distance of two images when one may be deformed a little to fit the other.
 
-Two writers' fours differ by where their strokes lie more than by what strokes they have. So each place of an image
-a may look for its match in image b, up to `reach` pixels away, by the gradients in a window around it (the image
-distortion model of Keysers et al. 2007, Deformation models for image recognition):
+The fours of two writers differ more in the positions of their strokes than in the strokes themselves. So each
+position of image a is matched to a position of image b, up to `reach` pixels away. The match compares the gradients
+in a window (the image distortion model of Keysers et al. 2007, Deformation models for image recognition):
 
     d(a, b) = Σ_i  min_{|δ|∞ ≤ reach}  Σ_{|ε|∞ ≤ radius} |∇a(i + ε) − ∇b(i + δ + ε)|²
 
-Beyond the images, gradients and what is summed over the window are zero. The distance is not symmetric.
+Outside the images, gradients and the terms of the window's sum are zero. The distance is not symmetric.
 """
 
 import torch
@@ -24,9 +24,9 @@ def gradients(x: Tensor) -> Tensor:
 
 
 def deformation_distance(a: Tensor, b: Tensor, *, reach: int = REACH, radius: int = RADIUS) -> Tensor:
-    """d `(n,)` of pairs of images, given by their gradients `(n, 2, height, width)`."""
+    """Distances d `(n,)` of n pairs of images, given by their gradients `(n, 2, height, width)`."""
     height, width = a.shape[-2:]
-    # a window's sum is two products with banded 0/1 matrices: ten times faster on a CPU than pooling
+    # the sums over windows are two products with banded 0/1 matrices: ten times faster on a CPU than pooling
     rows, columns = _band(height, radius, like=a), _band(width, radius, like=a)
     room = pad(b, (reach,) * 4)
     best = a.new_full((len(a), width, height), torch.inf)
@@ -38,6 +38,6 @@ def deformation_distance(a: Tensor, b: Tensor, *, reach: int = REACH, radius: in
 
 
 def _band(n: int, radius: int, *, like: Tensor) -> Tensor:
-    """A matrix `(n, n)` of ones up to so far from its diagonal, zeros beyond."""
+    """A matrix `(n, n)` of ones up to `radius` from its diagonal, and zeros elsewhere."""
     place = torch.arange(n, device=like.device)
     return ((place[:, None] - place).abs() <= radius).to(like.dtype)

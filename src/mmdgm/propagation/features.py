@@ -1,4 +1,4 @@
-"""Rows as points, such that near points tend to have the same label."""
+"""Map rows to points such that near points tend to have the same label."""
 
 import math
 
@@ -10,23 +10,23 @@ from torch.nn.functional import normalize
 from mmdgm.data.augmentation import upright
 
 DIRECTIONS = 8
-BLUR, EVERY = 1.5, 3  # standard deviation, and distance of what is kept, in pixels
-COMPONENTS = 60  # of outlines
-WIDE, LEADING = 100, 30  # columns above which points are so many leading components
-LEAST_SIDE = 16  # pixels: smaller images hold too few edges
+BLUR, EVERY = 1.5, 3  # standard deviation of the blur, and distance between samples, in pixels
+COMPONENTS = 60  # principal components of outlines
+WIDE, LEADING = 100, 30  # rows with more than WIDE columns are reduced to LEADING principal components
+LEAST_SIDE = 16  # pixels: smaller images have too few edges
 CHUNK = 500
 
 
 def has_outlines(shape: tuple[int, ...]) -> bool:
-    """Whether rows `(n, channels, height, width)` are images large enough to be known by their edges."""
+    """Whether rows `(n, channels, height, width)` are images large enough for `outlines`."""
     return len(shape) == 4 and min(shape[2:]) >= LEAST_SIDE
 
 
 def points_of(x: Tensor) -> Tensor:
-    """Rows `(n, …)` as points `(n, d)`: outlines of images, leading components of wide rows, else the values.
+    """Points `(n, d)` of rows `(n, …)`: outlines of images, leading components of wide rows, else the values.
 
-    Among many columns all distances are alike, and most of them is length: with 784 pixels, 100 labels and 10,000
-    unlabeled rows of MNIST, 9.1 % of the propagated labels are wrong; 3.3 % where pixels are known to be an image's
+    With many columns, distances become similar and depend mostly on the rows' lengths. With 100 labels and 10,000
+    unlabeled rows of MNIST as 784 columns, 9.1 % of the propagated labels are wrong. As images, 3.3 % are wrong
     (3 draws).
     """
     if has_outlines(x.shape):
@@ -38,7 +38,7 @@ def points_of(x: Tensor) -> Tensor:
 
 
 def outlines(x: Tensor, *, straighten: bool) -> Tensor:
-    """Images as unit vectors `(n, 60)`: leading components of where there are which edges.
+    """Unit vectors `(n, 60)` of images: the leading principal components of their maps of `edges`.
 
     `straighten` is for handwriting, light on dark.
     """
@@ -48,16 +48,16 @@ def outlines(x: Tensor, *, straighten: bool) -> Tensor:
 
 
 def leading_directions(centred: Tensor, components: int) -> Tensor:
-    """Rows `(n, d)` as unit vectors of their leading components, so many at most."""
-    _, directions = torch.linalg.eigh(centred.T @ centred)  # by their variances, the largest last
+    """Unit vectors of the leading principal components of rows `(n, d)`, at most `components` of them."""
+    _, directions = torch.linalg.eigh(centred.T @ centred)  # sorted by variance, the largest last
     return normalize(centred @ directions[:, -components:])
 
 
 def edges(x: Tensor) -> Tensor:
-    """Maps `(n, 8, height/3, width/3)` of how much edge there is in each direction.
+    """Maps `(n, 8, height/3, width/3)` of the edge strength in each direction.
 
-    A gradient at an angle between two directions counts for both, in proportion. Maps are blurred, so that strokes
-    may lie a little apart, and roots are taken, so that faint ones count.
+    A gradient at an angle between two directions counts for both, in proportion. Maps are blurred to tolerate small
+    shifts of strokes. The square root gives faint edges more weight.
     """
     down, right = torch.gradient(x.sum(dim=1), dim=(1, 2))
     angle = torch.atan2(down, right) * (DIRECTIONS / (2 * math.pi))  # in ± half the number of directions

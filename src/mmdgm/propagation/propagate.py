@@ -1,10 +1,10 @@
 """Labels for unlabeled rows, propagated from the labeled ones along a graph of neighbours.
 
-A classifier that has seen few labels errs in whole groups of images of which no labeled one exists, such as sevens
-with a bar. Between such a group and its class there are many images, and labels that go from neighbour to neighbour
-find their way through them (Zhou et al. 2004, Learning with local and global consistency).
+A classifier trained on few labels misclassifies whole groups of images without a labeled example, such as sevens
+with a bar. Many images lie between such a group and the rest of its class. Labels that pass from neighbour to
+neighbour reach the group through them (Zhou et al. 2004, Learning with local and global consistency).
 
-    F       (I − κ S)^(−1) B, shape (n, K); S is the `graph`, B holds the given labels one-hot, zeros for the others
+    F       (I − κ S)^(−1) B, shape (n, K); S is the `graph`, B holds the given labels one-hot, zeros for other rows
 """
 
 import math
@@ -20,15 +20,16 @@ from mmdgm.propagation.features import CHUNK, points_of
 from mmdgm.propagation.graph import neighbour_graph
 
 Labels = NDArray[np.int64]  # −1: unlabeled
-ROWS = 20_000  # labeled, and unlabeled, rows that make a graph
+ROWS = 20_000  # largest number of labeled rows, and of unlabeled rows, in a graph
 KAPPA, KAPPA_HANDWRITING = 0.95, 0.998
 
 
 def propagate(graph: csr_matrix, y: Labels, *, kappa: float, share: float = 1.0) -> Labels:
-    """Labels `(n,)` for unlabeled rows of a graph: given ones as they are, −1 for those that none reaches.
+    """Labels `(n,)` of a graph's rows: given labels stay, others are propagated, −1 for rows that none reaches.
 
-    `kappa` is what a label keeps of its strength from neighbour to neighbour. Of the rows that come to a class, the
-    fraction `share` gets it: those with the largest (F₁ − F₂)/ΣF, F₁ and F₂ the largest two of a row of F.
+    `kappa` is the fraction of its strength that a label keeps from neighbour to neighbour. Of the rows nearest to a
+    class, the fraction `share` gets its label: those with the largest (F₁ − F₂)/ΣF, where F₁ and F₂ are the two
+    largest values of a row of F. The others stay −1.
     """
     strength = diffuse(graph, y, kappa=kappa)
     first_two = np.partition(strength, -2, axis=1)[:, -2:]
@@ -42,7 +43,7 @@ def propagate(graph: csr_matrix, y: Labels, *, kappa: float, share: float = 1.0)
 
 
 def propagate_to_all(x: Tensor, y: Labels, *, rng: np.random.RandomState) -> Labels:
-    """Labels for all rows x `(n, …)`: given ones (≥ 0) as they are, others (−1) propagated.
+    """Labels for all rows x `(n, …)`: given labels (≥ 0) stay, others (−1) are propagated.
 
     Rows that no label reaches, and rows beyond `ROWS`, take the label of the nearest row that has one.
     """
@@ -61,13 +62,13 @@ def propagate_to_all(x: Tensor, y: Labels, *, rng: np.random.RandomState) -> Lab
 
 
 def diffuse(graph: csr_matrix, y: Labels, *, kappa: float) -> NDArray[np.float64]:
-    """F `(n, K)`: how much of each class's labels has come to each row."""
+    """F `(n, K)`: the strength of each class's labels at each row."""
     system = (eye(len(y)) - kappa * graph).tocsr()
     classes = range(int(y.max()) + 1)
     return np.stack([cg(system, (y == k).astype(float), rtol=1e-6)[0] for k in classes], axis=1).clip(0)
 
 
 def nearest(points: Tensor, others: Tensor) -> NDArray[np.int64]:
-    """Of each point `(n, d)` the number of the nearest of others `(m, d)`."""
+    """For each point `(n, d)`, the index of the nearest of `others` `(m, d)`."""
     numbers = [torch.cdist(part, others).argmin(dim=1).cpu() for part in points.split(CHUNK)]
     return torch.cat(numbers).numpy() if numbers else np.empty(0, np.int64)

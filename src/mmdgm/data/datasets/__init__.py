@@ -1,6 +1,6 @@
-"""Find, verify and read data sets in their official formats; fetch them.
+"""Fetch, verify and read data sets in their official formats.
 
-`load("mnist")` reads `mnist/` in the data folder; `download("mnist")` puts the official files there.
+`load("mnist")` reads `mnist/` in the data folder. `download("mnist")` puts the official files there.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def load(name: str, data_dir: str | Path | None = None, *, extra: bool = False) -> Dataset:
-    """Read a data set by its name; `data_dir` holds one folder per data set that lies in files.
+    """Read a data set by its name. `data_dir` holds one folder per data set, except the embedded digits.
 
     `extra` appends svhn's extra rows to its training rows.
     """

@@ -1,4 +1,4 @@
-"""What is known of each data set before it is read."""
+"""Facts about each data set that are known before it is read."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from mmdgm.data.datasets import idx, norb, svhn
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What it shows, its rows, the shape of one image (channels, height, width), and its number of classes."""
+    """A data set's title, its numbers of rows and classes, and an image's shape (channels, height, width)."""
 
     title: str
     train: int

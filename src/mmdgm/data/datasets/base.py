@@ -1,7 +1,7 @@
-"""What a data set is in memory, and the folder where those that lie in files are looked for.
+"""A data set in memory, and the default folder of data files.
 
-Images are uint8 `(rows, channels, height, width)`, as they lie in the files; `scale` is the divisor that
-takes them into [0, 1]. Nothing here shuffles or splits: see `splits`.
+Images are uint8 `(rows, channels, height, width)`, with the values of the files. `scale` is the divisor that brings
+them into [0, 1]. This module does not shuffle or split rows: see `splits`.
 """
 
 import os
@@ -28,11 +28,11 @@ class Dataset:
     y_test: Labels
     n_classes: int
     scale: float
-    class_names: tuple[str, ...] | None = None  # none: digits, which name themselves
+    class_names: tuple[str, ...] | None = None  # None: the class names are the digits
 
     @property
     def classes(self) -> NDArray[Any]:
-        """What the labels 0, 1, … stand for."""
+        """The class names of the labels 0, 1, …."""
         return np.array(self.class_names) if self.class_names else np.arange(self.n_classes)
 
     @property
@@ -57,5 +57,5 @@ def default_data_dir() -> Path:
 
 
 def channels_last(images: Images) -> Images:
-    """Images `(rows, channels, height, width)` as users have them: `(rows, height, width[, channels])`."""
+    """Convert images `(rows, channels, height, width)` to the users' layout `(rows, height, width[, channels])`."""
     return images[:, 0] if images.shape[1] == 1 else images.transpose(0, 2, 3, 1)

@@ -1,4 +1,4 @@
-"""scikit-learn's digits: 1,797 images of 8×8, grey values 0..16, no file needed."""
+"""scikit-learn's digits: 1,797 images of 8×8, grey values 0..16. No file is needed."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from mmdgm.data.datasets.base import Dataset
 
 
 def load_digits(data_dir: Path) -> Dataset:
-    """The embedded digits; a fixed stratified draw of 500 rows is the test set, whatever the seed of a run."""
+    """The embedded digits. The test set is a fixed stratified draw of 500 rows, independent of a run's seed."""
     from sklearn.datasets import load_digits as embedded
     from sklearn.model_selection import train_test_split
 

@@ -1,4 +1,4 @@
-"""Fetch the official files: each is verified by its SHA-256 and lies in its place whole, or not at all."""
+"""Fetch the official files. Each is verified by its SHA-256, and only complete files are kept."""
 
 import hashlib
 from contextlib import suppress
@@ -18,7 +18,7 @@ TIMEOUT = 30  # seconds without an answer
 
 
 def is_there(name: str, data_dir: Path | None = None) -> bool:
-    """Whether all files that the data set needs exist, gzipped or not; `load` tells whether they are whole."""
+    """Whether all files that the data set needs exist, gzipped or not. Only `load` checks their content."""
     folder = (data_dir or default_data_dir()) / name
     return all(look_up(folder, source.name.removesuffix(".gz")) for source in sources_of(name))
 
@@ -26,10 +26,10 @@ def is_there(name: str, data_dir: Path | None = None) -> bool:
 def download(
     name: str, data_dir: Path | None = None, *, extra: bool = False, console: Console | None = None
 ) -> list[Path]:
-    """Fetch a data set into `data_dir/name` and return the files that came; those already there stay.
+    """Fetch a data set into `data_dir/name` and return the fetched files. Official files already there are kept.
 
-    A file of the same name with another content is replaced. `extra` is SVHN's third file; bars appear on the
-    console.
+    A file of the same name with other content is replaced. `extra` also fetches SVHN's third file. Progress bars
+    appear on the console.
     """
     sources = sources_of(name, extra=extra)
     folder = (data_dir or default_data_dir()) / name
@@ -41,7 +41,7 @@ def download(
                 _fetch(source, folder, console or Console(stderr=True))
                 fetched.append(folder / source.name)
     except BaseException:
-        for path in new_folders:  # innermost first; one that holds a file stays
+        for path in new_folders:  # innermost first; a folder that holds a file stays
             with suppress(OSError):
                 path.rmdir()
         raise
@@ -80,7 +80,7 @@ def _fetch(source: Source, folder: Path, console: Console) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with bar:
             pooch.retrieve(source.url, source.sha256, fname=source.name, path=folder, downloader=stream)
-        (folder / source.name).chmod(0o644)  # pooch makes files for their owner's eyes only
+        (folder / source.name).chmod(0o644)  # pooch makes files that only their owner can read
     except requests.RequestException as error:
         said = type(error).__name__ if error.response is None else f"the server says {error.response.status_code}"
         raise InputError(f"{source.url}: cannot be fetched ({said}); check the connection and try again") from None

@@ -1,4 +1,4 @@
-"""A data set's files: found by name, gzipped or not, and read so that every fault is one clear line."""
+"""Find and open a data set's files, gzipped or not. Every fault becomes an InputError of one line."""
 
 import gzip
 import shlex
@@ -13,14 +13,14 @@ from mmdgm.errors import InputError
 
 
 def look_up(folder: Path, file: str) -> Path | None:
-    """The path of `file.gz` or `file` in the folder, or none."""
+    """The path of `file.gz` or `file` in the folder, or None."""
     return next((path for path in (folder / f"{file}.gz", folder / file) if path.is_file()), None)
 
 
 def find(data_dir: Path, name: str, file: str, *, option: str = "") -> Path:
-    """The path of a data set's file, or an InputError with the command that fetches it.
+    """The path of a data set's file. Raises InputError with the command that fetches it.
 
-    `option` is what that command needs beside the data set's name.
+    `option` is an option that this command needs beside the data set's name.
     """
     if path := look_up(data_dir / name, file):
         return path
@@ -32,7 +32,7 @@ def find(data_dir: Path, name: str, file: str, *, option: str = "") -> Path:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes as a stream, unpacked when its name ends in `.gz`; read to the end, its checksum holds."""
+    """The file's bytes as a stream, unpacked if its name ends in `.gz`. Reading to the end checks its checksum."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield cast(BinaryIO, file)
@@ -45,5 +45,5 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def by(sizes: tuple[int, ...]) -> str:
-    """Sizes as people write them: 2×3×4."""
+    """Sizes as text: 2×3×4."""
     return "×".join(str(size) for size in sizes)

@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST: four idx files each, of the same names and sizes; images `(rows, 1, 28, 28)`."""
+"""MNIST and Fashion-MNIST: four idx files each, with the same names and sizes. Images are `(rows, 1, 28, 28)`."""
 
 import struct
 from pathlib import Path
@@ -27,12 +27,12 @@ FASHION = (
 
 
 def load_mnist(data_dir: Path) -> Dataset:
-    """The official MNIST files in `data_dir/mnist`; grey values are divided by 256, as the paper does."""
+    """MNIST from the official files in `data_dir/mnist`. The scale of grey values is 256, as in the paper."""
     return _load("mnist", data_dir, None)
 
 
 def load_fashion(data_dir: Path) -> Dataset:
-    """The official Fashion-MNIST files in `data_dir/fashion`."""
+    """Fashion-MNIST from the official files in `data_dir/fashion`."""
     return _load("fashion", data_dir, FASHION)
 
 
@@ -50,7 +50,7 @@ def _load(name: str, data_dir: Path, class_names: tuple[str, ...] | None) -> Dat
 
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """An idx file of unsigned bytes whose sizes must be `shape`; gzipped when its name ends in `.gz`.
+    """Read an idx file of unsigned bytes, gzipped if its name ends in `.gz`. Its sizes must be `shape`.
 
     The format: two zero bytes, the type (8: unsigned byte), the number of sizes, each size as a big-endian
     32-bit integer, then the bytes, last index fastest.

@@ -1,11 +1,11 @@
-"""Numeric arrays in MATLAB v5 files, read strictly.
+"""A strict reader of numeric arrays in MATLAB v5 files.
 
-SciPy's reader is not used: a damaged file can make it end the whole process (github.com/scipy/scipy/pull/25349).
+SciPy's reader is not used, because a damaged file can crash the whole process (github.com/scipy/scipy/pull/25349).
 
-The format, little-endian: a header of 128 bytes that ends with version and byte order; then elements, each a tag
+The format is little-endian. A header of 128 bytes ends with version and byte order. Elements follow, each a tag
 (type, length in bytes) and its data. An array is an element made of four others: flags with its class, sizes,
-name, and values, first index fastest. These are filled up to multiples of 8 bytes; one of up to 4 bytes shares 8
-with its tag. An array may lie in a zlib stream, itself an element.
+name, and values, first index fastest. These are padded to multiples of 8 bytes. Data of up to 4 bytes share 8 bytes
+with their tag. An array may be inside a zlib stream, which is itself an element.
 """
 
 import math
@@ -30,9 +30,9 @@ PORTION = 2**20
 
 
 def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[Any]]:
-    """The arrays of these names, which must have these shapes; what else the file holds is passed over.
+    """The arrays with the names and shapes of `shapes`. Other arrays in the file are ignored.
 
-    Their type is that of the values as stored: MATLAB keeps doubles without a fraction in as few bytes as it can.
+    Arrays have the stored type. MATLAB stores doubles without a fraction in as few bytes as it can.
     """
     arrays: dict[str, NDArray[Any]] = {}
     with opened(path) as file:
@@ -58,14 +58,14 @@ def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, 
 
 
 class _Element:
-    """The data of an element in the file, unpacked portion by portion if they are compressed."""
+    """The data of an element in the file. Compressed data are unpacked portion by portion."""
 
     def __init__(self, file: BinaryIO, length: int, *, packed: bool):
         self._file, self._left, self._ready = file, length, b""
         self._stream = zlib.decompressobj() if packed else None
 
     def read(self, length: int) -> bytes:
-        """The next bytes, exactly as many."""
+        """The next `length` bytes. Raises ValueError if there are fewer."""
         while len(self._ready) < length:
             if not self._advance():
                 raise ValueError("it ends too early")
@@ -73,14 +73,14 @@ class _Element:
         return content
 
     def finish(self) -> None:
-        """Make sure that nothing but filling follows, and that a compressed element's checksum holds."""
+        """Check that only padding follows, and that a compressed element ends with its valid checksum."""
         while len(self._ready) < 8 and self._advance():
             pass
         if len(self._ready) >= 8 or (self._stream and not self._stream.eof):
             raise ValueError("an array's length is wrong")
 
     def _advance(self) -> bool:
-        """Read or unpack at most one portion more."""
+        """Read or unpack at most one more portion. Returns False at the end."""
         portion = self._stream.unconsumed_tail if self._stream else b""
         if not portion:
             portion = self._file.read(min(PORTION, self._left))
@@ -91,7 +91,7 @@ class _Element:
 
 
 def _read_array(element: _Element, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[Any]]:
-    """The array by its name, if that is among the wanted."""
+    """The array with its name as key, or an empty dict if `shapes` does not name it."""
     flags, sizes, letters = (_read_small(element, kind) for kind in (UINT32, INT32, INT8))
     name = letters.decode("latin-1")
     if name not in shapes:
@@ -124,7 +124,7 @@ def _read_small(element: _Element, expected: int) -> bytes:
 
 
 def _read_tag(element: _Element) -> tuple[int, int, bytes | None]:
-    """Type and length of what follows, and the data themselves if they share the tag's 8 bytes."""
+    """Type and length of the data, and the data themselves if they share the tag's 8 bytes."""
     tag = element.read(8)
     kind, length = struct.unpack("<2I", tag)
     if kind < 2**16:

@@ -1,4 +1,4 @@
-"""small NORB: toys of five kinds, left camera, reduced to `(24300, 1, 32, 32)`.
+"""small NORB: images of toys of five kinds by the left camera, reduced to `(24300, 1, 32, 32)`.
 
 A file is one matrix, little-endian: a 32-bit magic number for the type, the number of dimensions, at least three
 sizes (those beyond the dimensions are 1), then the values, last index fastest.
@@ -21,11 +21,11 @@ TRAIN = "smallnorb-5x46789x9x18x6x2x96x96-training"
 TEST = "smallnorb-5x01235x9x18x6x2x96x96-testing"
 BYTES, INTEGERS = 0x1E3D4C55, 0x1E3D4C54
 SIDE = 32
-CHUNK = 500  # rows that are read at a time
+CHUNK = 500  # rows read at a time
 
 
 def load_norb(data_dir: Path) -> Dataset:
-    """The official files in `data_dir/norb`; images of 96×96 (the official ones), 64×64 or 32×32."""
+    """small NORB from the files in `data_dir/norb`. Images may be 96×96 (the official files), 64×64 or 32×32."""
     (x_train, y_train), (x_test, y_test) = (
         (
             read_left(find(data_dir, "norb", f"{stem}-dat.mat")),
@@ -37,7 +37,7 @@ def load_norb(data_dir: Path) -> Dataset:
 
 
 def read_left(path: Path) -> Images:
-    """The left camera's images as uint8 `(rows, 1, 32, 32)`: means of blocks, rounded to the nearest."""
+    """The left camera's images as uint8 `(rows, 1, 32, 32)`: means of blocks, rounded to the nearest integer."""
     with opened(path) as file:
         sizes = _sizes(file, path, BYTES, 4)
         side = sizes[-1]
@@ -56,7 +56,7 @@ def read_left(path: Path) -> Images:
 
 
 def reduce(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Images `(rows, 32k, 32k)` to `(rows, 32, 32)` by means of k×k blocks."""
+    """Reduce images `(rows, 32k, 32k)` to `(rows, 32, 32)`, the means of k×k blocks."""
     k = images.shape[-1] // SIDE
     total = np.zeros((len(images), SIDE, SIDE), np.uint16)
     for i in range(k):

@@ -1,6 +1,6 @@
-"""Where the official files are fetched from, their sizes and their SHA-256.
+"""Addresses, sizes and SHA-256 hashes of the official files.
 
-Addresses, sizes and hashes are those of TensorFlow Datasets (github.com/tensorflow/datasets, folder
+They are those of TensorFlow Datasets (github.com/tensorflow/datasets, folder
 tensorflow_datasets/url_checksums: mnist.txt at commit 31f1255e, fashion_mnist.txt, svhn_cropped.txt and
 smallnorb.txt at commit 333639b3).
 """
@@ -74,11 +74,11 @@ SOURCES: dict[str, tuple[Source, ...]] = {
     "svhn": SVHN[:2],
     "norb": NORB,
 }
-EXTRA = SVHN[2:]  # what load("svhn", extra=True) reads beside
+EXTRA = SVHN[2:]  # load("svhn", extra=True) also reads this file
 
 
 def sources_of(name: str, *, extra: bool = False) -> tuple[Source, ...]:
-    """The files of a data set; none for one that is embedded."""
+    """The files of a data set. An embedded data set has none."""
     if name not in SOURCES:
         raise InputError(f"there is no data set {name!r}; there are: {', '.join(SOURCES)}")
     if extra and name != "svhn":

@@ -1,4 +1,4 @@
-"""SVHN, cropped house numbers: MATLAB v5 files; images `(rows, 3, 32, 32)`, labels 0 to 9.
+"""SVHN, cropped house numbers, from MATLAB v5 files: images `(rows, 3, 32, 32)`, labels 0 to 9.
 
 In the files X is uint8 `(32, 32, 3, rows)` (height, width, colour, row) and y is `(rows, 1)`, where 10 means
 the digit 0.
@@ -17,14 +17,14 @@ ROWS = {"train": 73_257, "test": 26_032, "extra": 531_131}
 
 
 def load_svhn(data_dir: Path, *, extra: bool = False) -> Dataset:
-    """The official files in `data_dir/svhn`; `extra` appends the 531,131 easier rows to the training rows."""
+    """SVHN from the official files in `data_dir/svhn`. `extra` appends 531,131 easier rows to the training rows."""
     x_train, y_train = _read(data_dir, ("train", "extra") if extra else ("train",))
     x_test, y_test = _read(data_dir, ("test",))
     return Dataset("svhn", x_train, y_train, x_test, y_test, n_classes=10, scale=256.0)
 
 
 def _read(data_dir: Path, parts: tuple[str, ...]) -> tuple[Images, Labels]:
-    """The rows of one or more files, one after the other; each file is let go before the next is read."""
+    """The concatenated rows of one or more files. Memory of each file is freed before the next is read."""
     paths = [
         find(data_dir, "svhn", f"{part}_32x32.mat", option=" --extra" if part == "extra" else "") for part in parts
     ]
@@ -38,7 +38,7 @@ def _read(data_dir: Path, parts: tuple[str, ...]) -> tuple[Images, Labels]:
 
 
 def read_svhn(path: Path, rows: int) -> tuple[Images, Labels]:
-    """Images `(rows, 3, 32, 32)`, a view of the file's order, and labels `(rows,)` of 0 to 9."""
+    """Images `(rows, 3, 32, 32)`, a view of the file's array, and labels `(rows,)`, 0 to 9."""
     arrays = read_arrays(path, {"X": (32, 32, 3, rows), "y": (rows, 1)})
     images, labels = arrays["X"], arrays["y"]
     if images.dtype != np.uint8:
