@@ -12,7 +12,7 @@ __all__ = ["KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImput
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, and `load`, imported when they are first asked for: importing torch takes seconds."""
+    """Import the estimators and `load` at their first use, because importing torch takes seconds."""
     if name == "load":
         from mmdgm.experiments.run_folder import load
 

@@ -1,4 +1,4 @@
-"""`python -m mmdgm`: the command `mmdgm` without an installed script."""
+"""Entry point of `python -m mmdgm`, which runs the command `mmdgm` without an installed script."""
 
 from mmdgm.cli import main
 

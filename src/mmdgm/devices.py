@@ -1,4 +1,4 @@
-"""Which device, how many of them, and in which number format: a Lightning Fabric, set up."""
+"""Set-up of a Lightning Fabric: the device, the number of devices and the number format."""
 
 import atexit
 import contextlib
@@ -14,15 +14,15 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 
 from mmdgm.errors import InputError
 
-logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # no hints on what is set here on purpose
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # hides hints about choices made here on purpose
 
 Precision = Literal["32-true", "bf16-mixed"]
 WARM_UPS = 3
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
 class Machine(NamedTuple):
-    """What is trained on: a device by its name; devices per machine, and machines, where there are several."""
+    """The hardware to train on: the name of the device, devices per machine, and number of machines."""
 
     device: str = "auto"
     devices: int | None = None
@@ -30,7 +30,7 @@ class Machine(NamedTuple):
 
 
 def pick_device(name: str) -> torch.device:
-    """A device by the name that users give it."""
+    """Return the torch device for the name that a user gave."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cpu", "cuda"):
@@ -41,7 +41,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """The device in words."""
+    """Return a description of the device for people."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
@@ -49,24 +49,24 @@ def device_name(device: torch.device) -> str:
 
 
 def pick_precision(name: Literal["auto"] | Precision, device: torch.device) -> Precision:
-    """bf16 where "auto" finds a GPU that computes in it, else float32."""
+    """Return the number format; "auto" means bf16 on a GPU that supports it, else float32."""
     if name != "auto":
         return name
     return "bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
 
 
 def bf16_is_fast() -> bool:
-    """Whether this CPU multiplies in bf16: conv nets then train in two thirds of the time."""
+    """Return whether this CPU multiplies in bf16. Conv nets then train in two thirds of the time."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None = None) -> torch.cuda.CUDAGraph:
-    """A CUDA graph of a function that works in place, on tensors that stay where they are.
+    """Return a CUDA graph of a function that works in place, on tensors with fixed addresses.
 
-    The function, or another in its stead, is called a few times first: libraries then choose algorithms and
-    allocate.
+    `warm_up`, or else the function itself, is called a few times first, so that libraries choose algorithms and
+    allocate memory.
     """
-    stream = torch.cuda.Stream()  # a capture must not be warmed up on the default stream
+    stream = torch.cuda.Stream()  # the warm-up of a capture must not use the default stream
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_UPS):
@@ -74,7 +74,7 @@ def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None 
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     try:
-        # torch leaves its own stream set when a capture fails; the outer context puts ours back
+        # torch keeps its own stream set when a capture fails; the outer context restores ours
         with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
             function()
     except Exception:
@@ -84,7 +84,7 @@ def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None 
 
 
 def _leave_capture() -> None:
-    """Let the GPU draw random numbers again: after a failed capture its generator waits for the capture's end."""
+    """Let the GPU draw random numbers again. After a failed capture, its generator waits for the capture to end."""
     device = torch.cuda.current_device()
     torch.cuda.default_generators[device].graphsafe_set_state(
         torch.Generator(device=f"cuda:{device}").graphsafe_get_state()
@@ -93,7 +93,7 @@ def _leave_capture() -> None:
 
 @contextlib.contextmanager
 def trying_algorithms() -> Iterator[None]:
-    """Let cuDNN try its algorithms meanwhile: shapes are the same in every step."""
+    """Let cuDNN try its algorithms inside this context. This pays because shapes are the same in every step."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -103,10 +103,10 @@ def trying_algorithms() -> Iterator[None]:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what is freed, for the rest of the process: a step allocates what the step before it freed.
+    """Let glibc keep freed memory for the rest of the process, because each step allocates what the last one freed.
 
-    For processes that do nothing but train. Without this, MLP-VAE on 2 cores had 1,800 page faults a step, and 2.6
-    of its 33 ms went to the system.
+    Use it in processes that only train. Without it, MLP-VAE on 2 cores had 1,800 page faults per step, and the
+    system took 2.6 of its 33 ms.
     """
     with contextlib.suppress(OSError, AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
@@ -115,9 +115,9 @@ def keep_freed_memory() -> None:
 
 
 def make_fabric(machine: Machine = Machine(), *, precision: Literal["auto"] | Precision = "auto") -> Fabric:
-    """A launched Fabric: one process per device, started here or by torchrun, on one or more machines.
+    """Return a launched Fabric: one process per device, started here or by torchrun, on one or more machines.
 
-    Under torchrun the numbers of devices and machines are torchrun's; else they are 1 by default.
+    torchrun sets the numbers of devices and machines. Without torchrun, both are 1 by default.
     """
     device, devices, num_nodes = machine
     picked = pick_device(device)
@@ -135,7 +135,7 @@ def make_fabric(machine: Machine = Machine(), *, precision: Literal["auto"] | Pr
         devices=devices,
         num_nodes=num_nodes,
         precision=pick_precision(precision, picked),
-        # a stage may leave a part of the model untrained
+        # a stage may train only a part of the model
         strategy=DDPStrategy(find_unused_parameters=True) if devices * num_nodes > 1 else "auto",
     )
     fabric.launch()
@@ -145,6 +145,6 @@ def make_fabric(machine: Machine = Machine(), *, precision: Literal["auto"] | Pr
 
 
 def _leave_group() -> None:
-    """End the connection to the other processes: one that ends with it open aborts now and then (gloo)."""
+    """Close the connection to the other processes. A process that exits with it open sometimes aborts (gloo)."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

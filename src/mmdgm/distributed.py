@@ -1,6 +1,6 @@
-"""Several processes that train one model together: who am I, and means over all of them.
+"""Training one model in several processes: the rank of this process, and means over all ranks.
 
-Everything here is the identity in a single process.
+In a single process, a mean over ranks is the identity.
 """
 
 import os
@@ -12,12 +12,12 @@ from torch import Tensor
 
 
 def world_size() -> int:
-    """The number of processes that train together."""
+    """Return the number of processes that train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes and prints; also asked before the processes know each other."""
+    """Return whether this process writes and prints. It also works before the processes are connected."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank() == 0
     numbers = (os.environ.get(name, "0") for name in ("RANK", "LOCAL_RANK", "NODE_RANK"))
@@ -25,7 +25,7 @@ def is_first() -> bool:
 
 
 class _Mean(torch.autograd.Function):
-    """The mean over ranks; its gradient is again a mean over ranks."""
+    """The mean over ranks. Its gradient is also a mean over ranks."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -43,10 +43,10 @@ def _averaged(x: Tensor) -> Tensor:
 
 
 def mean_over_ranks(x: Tensor) -> Tensor:
-    """The mean of a tensor over all ranks, with its gradient.
+    """Return the mean of a tensor over all ranks, with its gradient.
 
-    m = (1/R) Σ_r m_r enters the loss L_r of every rank, so ∂(Σ_s L_s)/∂m_r = (1/R) Σ_s ∂L_s/∂m. DDP averages what
-    the ranks then find for the weights: together the gradient of (1/R) Σ_s L_s, as in one process with all rows.
+    m = (1/R) Σ_r m_r enters the loss L_r of every rank, so ∂(Σ_s L_s)/∂m_r = (1/R) Σ_s ∂L_s/∂m. DDP averages the
+    weight gradients of the ranks. The result is the gradient of (1/R) Σ_s L_s, as in one process with all rows.
     """
     if world_size() == 1:
         return x

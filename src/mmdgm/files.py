@@ -1,6 +1,6 @@
-"""Files that are whole or absent: JSON and tensors (safetensors), written beside their place and then renamed.
+"""JSON and tensor files (safetensors) that are complete or absent: each is written beside its place, then renamed.
 
-Nothing here is pickled, so reading a file never executes anything.
+Nothing is pickled, so reading a file never executes code.
 """
 
 import json
@@ -18,12 +18,12 @@ from mmdgm.errors import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows has no such lock; runs there are not guarded against each other
+except ImportError:  # Windows has no such lock, so runs are not protected from each other there
     fcntl = None  # type: ignore[assignment]
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that at every moment its path holds the old content or all of the new."""
+    """Write a file so that its path always holds either the old content or all of the new content."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder; the claim ends with the process, however it ends."""
+    """Keep other processes out of a folder. The claim ends when the process ends, even after a crash."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".claim").open("w")
@@ -58,12 +58,12 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a dictionary of plain values, indented."""
+    """Write a dictionary of plain values as indented JSON."""
     write_whole(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a dictionary of plain values."""
+    """Return the dictionary of plain values in a JSON file."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -85,12 +85,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Read the dictionary of plain values beside the tensors."""
+    """Return the dictionary of plain values that is stored with the tensors."""
     return _read(path, tensors=False)[1]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read named tensors and the dictionary of plain values beside them."""
+    """Return the named tensors of a file and the dictionary of plain values stored with them."""
     return _read(path, tensors=True)
 
 

@@ -1,4 +1,4 @@
-"""What training shows and writes while it runs: a progress display, metrics.csv, TensorBoard."""
+"""Progress of training: a live display, metrics.csv, and TensorBoard events."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ from mmdgm.files import write_whole
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One log line: where training is, and the means of the objective's terms since the last line."""
+    """One log line: the position in training, and the means of the objective's terms since the last line."""
 
     stage: str
     step: int  # steps done, over all stages
@@ -30,10 +30,10 @@ class Record:
     learning_rate: float
     metrics: dict[str, float]
     images_per_second: float
-    seconds: float  # of training, over all resumed parts
+    seconds: float  # of training, including the parts before a resume
 
     def row(self) -> dict[str, Any]:
-        """The record as a line of metrics.csv."""
+        """Return the record as a row of metrics.csv."""
         return {
             "stage": self.stage,
             "step": self.step,
@@ -46,7 +46,7 @@ class Record:
 
 
 class _TwoLines(Progress):
-    """A bar, and below it the objective's terms."""
+    """A progress bar with the objective's terms below it."""
 
     terms = ""
 
@@ -56,7 +56,7 @@ class _TwoLines(Progress):
 
 
 class Display:
-    """A live bar with rate and time left on a terminal, a line now and then elsewhere."""
+    """A live bar with rate and remaining time on a terminal; elsewhere, a line from time to time."""
 
     def __init__(self, title: str, console: Console, *, seconds_between_lines: float = 20.0):
         self.title, self.console, self.seconds_between_lines = title, console, seconds_between_lines
@@ -109,7 +109,7 @@ class Display:
 
 
 class MetricsFile:
-    """metrics.csv: one row per record. Opened on a resumed run, it forgets rows after the checkpoint's step."""
+    """The file metrics.csv, with one row per record. A resumed run deletes the rows after the checkpoint's step."""
 
     def __init__(self, path: Path, *, keep_steps: int = 0):
         self.path = path
@@ -136,7 +136,7 @@ def _csv(rows: list[dict[str, Any]], *, header: bool) -> str:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of a metrics.csv, numbers as numbers; a half-written last line is left out."""
+    """Return the rows of a metrics.csv, with parsed numbers and without a half-written last line."""
     if not path.exists():
         return []
     whole, _, _ = path.read_text().rpartition("\n")
@@ -152,7 +152,7 @@ def _number(text: str) -> float:
 
 
 def tensorboard(folder: Path, *, keep_steps: int = 0) -> Callable[[Record], None] | None:
-    """A listener that writes TensorBoard events, where that is installed."""
+    """Return a listener that writes TensorBoard events, or None if TensorBoard is not installed."""
     if find_spec("tensorboard") is None:
         return None
     from torch.utils.tensorboard import SummaryWriter

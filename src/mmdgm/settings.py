@@ -1,7 +1,7 @@
-"""Settings as frozen dataclasses: what a value may be, and how `--set key=value` changes one.
+"""Settings as frozen dataclasses: the allowed values, and how `--set key=value` changes one.
 
-A setting is a dataclass field made by `setting(...)`, which carries a sentence of help and the allowed range; its
-allowed type is the field's annotation: int, float, bool, a Literal, a tuple of ints, each possibly `| None`.
+A setting is a dataclass field made by `setting(...)`, which carries a sentence of help and the allowed range. The
+field's annotation is the allowed type: int, float, bool, a Literal, or a tuple of ints, each possibly `| None`.
 """
 
 import dataclasses
@@ -27,14 +27,14 @@ def setting(
     above: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """A dataclass field with a sentence of help and the range that its value must lie in."""
+    """Return a dataclass field with a sentence of help and the allowed range of its value."""
     limits = {"least": least, "most": most, "above": above, "below": below}
     return dataclasses.field(default=default, metadata={"help": help, **limits})
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One setting of a settings object, as the command line shows and reads it."""
+    """One setting of a settings object, in the form that the command line shows and reads."""
 
     key: str
     value: Any
@@ -57,7 +57,7 @@ class Setting:
         return " and ".join(limits)
 
     def parse(self, text: str) -> Any:
-        """The value that `text` stands for, or an InputError that says what is allowed."""
+        """Return the value of `text`, or raise an InputError that says what is allowed."""
         for alternative in _alternatives(self.type):
             try:
                 value = _parse_as(alternative, text.strip())
@@ -68,13 +68,13 @@ class Setting:
         raise InputError(f"{self.key}={text}: not allowed; {self.key} takes {self.allowed}")
 
     def check(self, value: Any) -> None:
-        """Raise InputError if a Python value is not of the right type, or not in the allowed range."""
+        """Raise InputError if a Python value has the wrong type or is outside the allowed range."""
         fits = any(_is_a(alternative, value) for alternative in _alternatives(self.type))
         if not fits or not self.permits(value):
             raise InputError(f"{self.key}={value!r}: not allowed; {self.key} takes {self.allowed}")
 
     def permits(self, value: Any) -> bool:
-        """Whether a value of the right type lies in the allowed range."""
+        """Return whether a value of the right type is in the allowed range."""
         if isinstance(value, tuple | list):
             return all(self.permits(part) for part in value)
         if isinstance(value, bool) or not isinstance(value, Real):
@@ -90,7 +90,7 @@ class Setting:
 
 
 def settings_of(config: Any) -> dict[str, Setting]:
-    """All settings of a (nested) settings object, by key; keys are unique over its parts."""
+    """Return all settings of a (nested) settings object by key. A key is unique over all parts."""
     found: dict[str, Setting] = {}
     hints = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
@@ -105,7 +105,7 @@ def settings_of(config: Any) -> dict[str, Setting]:
 
 
 def override(config: T, assignments: Iterable[str]) -> tuple[T, dict[str, Any]]:
-    """The config with `key=value` assignments made, and those values by key."""
+    """Return the config after the `key=value` assignments, and the assigned values by key."""
     known = settings_of(config)
     changes: dict[str, Any] = {}
     for assignment in assignments:
@@ -120,7 +120,7 @@ def override(config: T, assignments: Iterable[str]) -> tuple[T, dict[str, Any]]:
 
 
 def replace_settings(config: T, changes: Mapping[str, Any]) -> T:
-    """The config with the given settings replaced, wherever in its parts they stand."""
+    """Return the config with the given settings replaced, in whichever part they are."""
     updates: dict[str, Any] = {}
     for field in dataclasses.fields(config):  # type: ignore[arg-type]
         value = getattr(config, field.name)
@@ -132,15 +132,15 @@ def replace_settings(config: T, changes: Mapping[str, Any]) -> T:
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """A settings object as nested dictionaries of plain values."""
+    """Return a settings object as nested dictionaries of plain values."""
     return dataclasses.asdict(config)
 
 
 def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A settings object of the given kind from plain values; unknown keys are errors.
+    """Return a settings object of the given kind from plain values; unknown keys are errors.
 
-    A setting that is not named is younger than the values: its default must mean what was done before there was
-    a choice. One without a default must be named.
+    A setting that is not named was added after the values were written. Its default must describe the behaviour
+    before the setting existed. A setting without a default must be named.
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if unknown := set(values) - set(fields):
@@ -158,7 +158,7 @@ def _from_plain(kind: Any, value: Any) -> Any:
 
 
 def defaults(kind: Any) -> dict[str, Any]:
-    """The default values of a settings class, or of an object's, as plain values."""
+    """Return the default values of a settings class, or of an object's class, as plain values."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         if field.default is not dataclasses.MISSING:
@@ -178,7 +178,7 @@ def _nearest(key: str, known: Mapping[str, Setting]) -> str:
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
-    """The parts of a union, None first so that the word "none" is not tried as anything else."""
+    """Return the parts of a union. None comes first, so that the word "none" is not parsed as something else."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return tuple(sorted(typing.get_args(kind), key=lambda part: part is not type(None)))
     return (kind,)

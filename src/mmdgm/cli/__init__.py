@@ -1,4 +1,4 @@
-"""The command `mmdgm`: results on standard output, progress on standard error, exit code 2 for bad input."""
+"""The command `mmdgm`. Results go to standard output, progress to standard error; exit code 2 means bad input."""
 
 import sys
 from typing import Annotated, NoReturn
@@ -32,7 +32,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; known errors end with one line instead of a traceback."""
+    """Run the command line. A known error prints one line instead of a traceback."""
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="mmdgm", standalone_mode=False)
     except InputError as error:
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _fail(message: object, code: int) -> NoReturn:
-    ranks = sys.modules.get("mmdgm.distributed")  # not imported here: that takes seconds, or has just been interrupted
+    ranks = sys.modules.get("mmdgm.distributed")  # no import here: it takes seconds, or was just interrupted
     if ranks is None or ranks.is_first():
         err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)

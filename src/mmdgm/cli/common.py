@@ -1,4 +1,4 @@
-"""What the commands share: consoles, options, ways to answer."""
+"""Shared parts of the commands: consoles, options, output."""
 
 import json
 import sys
@@ -13,10 +13,10 @@ from rich.console import Console
 
 from mmdgm.errors import InputError
 
-# tables in a pipe or a file need not fit a window
+# a table in a pipe or a file need not fit into a window
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 LARGEST_SEED = 2**32 - 1
-MARKUP: Literal["markdown"] = "markdown"  # of the commands' docstrings
+MARKUP: Literal["markdown"] = "markdown"  # format of the commands' docstrings
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
@@ -41,17 +41,17 @@ Scale = Annotated[
 
 
 def print_json(value: Any) -> None:
-    """Answer a program."""
+    """Print a value as JSON for programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def number(value: float | None) -> str:
-    """A figure in a table."""
+    """Return a figure as text for a table."""
     return "–" if value is None else f"{value:.2f}"
 
 
 def report_files(files: list[Path], as_json: bool, **more: Any) -> None:
-    """Name the files that were written, one a line."""
+    """Print the names of the written files, one per line."""
     if as_json:
         print_json({"files": [str(file) for file in files], **more})
         return
@@ -60,14 +60,14 @@ def report_files(files: list[Path], as_json: bool, **more: Any) -> None:
 
 
 def say(lines: list[str]) -> None:
-    """Tell the user what was found on the way."""
+    """Print notes for the user on standard error."""
     for line in lines:
         err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Print what estimators warn of, without Python's trimmings."""
+    """Print the warnings of estimators as plain lines."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
@@ -76,7 +76,7 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def target_of(run: Path) -> str:
-    """What a run's label column is called."""
+    """Return the name of a run's label column."""
     from mmdgm.files import read_json
 
     about = read_json(run / "config.json").get("run") or {}
@@ -84,7 +84,7 @@ def target_of(run: Path) -> str:
 
 
 def with_ending(out: Path, ending: str) -> Path:
-    """OUT with an ending, whether it was given with it or without."""
+    """Return OUT with an ending, which is added if it is missing."""
     file = out if out.suffix.lower() == ending else out.parent / f"{out.name}{ending}"
     if file.is_dir() or out.is_dir():
         raise InputError(f"--out {out}: give a file name")
@@ -92,7 +92,7 @@ def with_ending(out: Path, ending: str) -> Path:
 
 
 def picture_and_arrays(out: Path) -> tuple[Path, Path]:
-    """OUT.png and OUT.npz, whether OUT was given with one of these endings or without."""
+    """Return OUT.png and OUT.npz; OUT may already have one of these endings."""
     stem = out.stem if out.suffix in (".png", ".npz") else out.name
     if not stem or out.is_dir():
         raise InputError(f"--out {out}: give a file name, without ending")

@@ -1,4 +1,4 @@
-"""`mmdgm data list`, `download` and `check`."""
+"""The commands `mmdgm data list`, `download` and `check`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ Extra = Annotated[bool, typer.Option("--extra", help="With svhn's 531,131 extra 
 
 @data.command("list")
 def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Show the data sets, and which of them are there.
+    """Show the data sets, and which of them are on this machine.
 
     Example: `mmdgm data list`
     """
@@ -61,13 +61,13 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
 
 @data.command()
 def download(names: Names, extra: Extra = False, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Fetch the official files of data sets, and verify them; what is there and can be read is left alone.
+    """Fetch the official files of data sets, and verify them. Data sets that can already be read are not fetched.
 
     Example: `mmdgm data download mnist svhn --data-dir data`
     """
     _check_extra(names, extra)
     for name in names:
-        sources_of(name)  # a wrong name ends this before anything is fetched
+        sources_of(name)  # stop at a wrong name before any download
     files: list[Path] = []
     for name in names:
         wanted = {"extra": extra and name == "svhn"}
@@ -116,7 +116,7 @@ def check(names: Names, extra: Extra = False, data_dir: DataDir = None, as_json:
 
 
 def report(dataset: datasets.Dataset) -> dict[str, Any]:
-    """What a data set holds, as plain values; a class without rows in a part is an InputError."""
+    """Return the contents of a data set as plain values. A class without rows in a part raises InputError."""
     entry: dict[str, Any] = {"shape": dataset.shape, "class_names": dataset.class_names}
     for part, x, y in (("train", dataset.x_train, dataset.y_train), ("test", dataset.x_test, dataset.y_test)):
         per_class = np.bincount(y, minlength=dataset.n_classes).tolist()

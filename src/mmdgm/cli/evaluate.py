@@ -1,4 +1,4 @@
-"""`mmdgm evaluate`."""
+"""The command `mmdgm evaluate`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ def evaluate(
 ) -> None:
     """Print a run's error and bound on labeled rows, or on its test set (and validation rows, if any).
 
-    Figures called "binarised" are of Bernoulli draws of the grey values, the others of the values themselves.
+    Figures called "binarised" use Bernoulli draws of the grey values; the others use the values themselves.
 
     Example: `mmdgm evaluate runs/mmva --draws 100`
     """

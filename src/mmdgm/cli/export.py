@@ -1,4 +1,4 @@
-"""`mmdgm export`."""
+"""The command `mmdgm export`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +21,8 @@ def export(
 ) -> None:
     """Write a run's classifier as a file that other programs can run, and check its scores.
 
-    Input x, float32 (rows, channels, height, width), as the network sees it; output scores, (rows, classes). How raw
-    values become inputs (codec) and the class names stand in the file's metadata.
+    The input x holds network inputs, float32 (rows, channels, height, width). The output scores is (rows, classes).
+    The file's metadata holds the codec, which says how raw values become inputs, and the class names.
 
     Example: `mmdgm export runs/demo/seed-0 --onnx --out digits.onnx`
     """

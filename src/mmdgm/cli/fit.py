@@ -1,4 +1,4 @@
-"""`mmdgm fit`."""
+"""The command `mmdgm fit`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +44,7 @@ def fit(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Train a model of your own data, and leave model, figures and result.json in a run folder.
+    """Train a model on your own data, and write the model, figures and result.json to a run folder.
 
     Example: `mmdgm fit table.csv --target species --run-dir runs/species`
     """
@@ -66,7 +66,7 @@ def fit(
 
 
 def table_of(counts: dict[str, Any]) -> Table:
-    """How many rows there were of each class."""
+    """Return a table with the number of rows of each class."""
     table = Table("class", "labeled rows", box=None)
     for name, n in counts["labeled_per_class"].items():
         table.add_row(escape(name), f"{n:,}")

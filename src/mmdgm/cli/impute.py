@@ -1,4 +1,4 @@
-"""`mmdgm impute`."""
+"""The command `mmdgm impute`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -51,10 +51,10 @@ def impute(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Fill missing values: an npz file with x and missing, and of images a picture of before and after.
+    """Fill missing values; write an npz file with x and missing, and for images a picture of before and after.
 
-    INPUT is like the training data; observed values come back untouched. Images are (rows, H, W[, channels]), with
-    the channels first, or flat. A CSV file comes back with its empty cells filled (labels stay).
+    INPUT has the form of the training data. Observed values do not change. Images are (rows, H, W[, channels]), with
+    the channels first, or flat. For a CSV file, the result is a CSV file with the empty cells filled (labels stay).
 
     Example: `mmdgm impute runs/demo/seed-0 holes.npz --out filled`
     """

@@ -1,4 +1,4 @@
-"""Commands, imported when they are called: torch and scikit-learn take seconds, a page of help need not."""
+"""Commands that are imported only when they are called, because importing torch and scikit-learn takes seconds."""
 
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from mmdgm.cli.common import MARKUP
 
 
 class Place(NamedTuple):
-    """Where a command is defined, and the line that the list of commands has for it."""
+    """The place where a command is defined, and its line in the list of commands."""
 
     module: str
     attribute: str
@@ -48,7 +48,7 @@ COMMANDS = {
 
 
 def load(name: str) -> Any:
-    """A command, or group of commands, with all its options."""
+    """Return a command, or a group of commands, with all its options."""
     place = COMMANDS[name]
     found = getattr(import_module(f"mmdgm.cli.{place.module}"), place.attribute)
     if isinstance(found, typer.Typer):
@@ -59,7 +59,7 @@ def load(name: str) -> Any:
 
 
 class LazyCommands(TyperGroup):
-    """The commands by name and line; the one that is called is imported."""
+    """A group that lists commands by name and line, and imports only the called command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, listed, rest = super().resolve_command(ctx, args)
@@ -67,10 +67,10 @@ class LazyCommands(TyperGroup):
 
 
 def add_commands(app: typer.Typer) -> None:
-    """List the commands; what they do is looked up when they are called."""
+    """Add all commands to the list without importing them."""
     for name, place in COMMANDS.items():
         app.command(name, help=place.line)(_listed)
 
 
 def _listed() -> None:
-    """What stands in a list of commands for one that is not imported yet."""
+    """Placeholder in the list for a command that is not imported yet."""

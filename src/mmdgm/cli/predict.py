@@ -1,4 +1,4 @@
-"""`mmdgm predict`."""
+"""The command `mmdgm predict`."""
 
 import csv
 import io
@@ -54,11 +54,11 @@ def predict(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Classify your own images or rows: a CSV file with prediction and scores of each, and a count per class.
+    """Classify your own images or rows; write a CSV file with prediction and scores, and print a count per class.
 
-    INPUT is as for `mmdgm impute`: missing values (NaN) are imputed first; rows count from 0. Image files should
-    look like the training data (light on black for digits); any size and mode is converted, transparent becomes
-    black. Of a CSV file, the columns that the model was trained on are taken by their names.
+    INPUT is as for `mmdgm impute`. Missing values (NaN) are imputed first. Rows count from 0. Image files should
+    look like the training data (light on black for digits). Any size and mode is converted; transparent becomes
+    black. In a CSV file, the columns of the training data are found by their names.
 
     Example: `mmdgm predict runs/demo/seed-0 scans/ --out digits.csv`
     """
@@ -88,8 +88,8 @@ def predict(
 
 
 def csv_file(inputs: list[Path], to: Path | None) -> Path:
-    """Where the CSV file goes: never over an input."""
-    first = inputs[0] if inputs[0].name.strip(".") else inputs[0].resolve()  # . and .. have names, too
+    """Return the path of the CSV file, which is never an input."""
+    first = inputs[0] if inputs[0].name.strip(".") else inputs[0].resolve()  # . and .. get their real names
     if to is not None:
         file = to
     elif first.is_dir():
@@ -106,7 +106,7 @@ def csv_file(inputs: list[Path], to: Path | None) -> Path:
 
 
 def csv_content(rows: InputRows, scores: NDArray[Any], classes: list[str]) -> bytes:
-    """A line for each row; scores with all their digits."""
+    """Return the CSV file: one line per row, scores with all digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["input", "prediction", "missing", *(f"score_{name}" for name in classes)])

@@ -1,4 +1,4 @@
-"""`mmdgm list`."""
+"""The command `mmdgm list`."""
 
 from typing import Annotated
 
@@ -35,7 +35,7 @@ def list_(
             print_json(rows)
             return
         table = Table(
-            Column("preset", min_width=max(len(p.name) for p in PRESETS)),  # a name is to be typed
+            Column("preset", min_width=max(len(p.name) for p in PRESETS)),  # users type the whole name
             "data set",
             "labels",
             "model",

@@ -1,4 +1,4 @@
-"""`mmdgm reproduce`."""
+"""The command `mmdgm reproduce`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -39,11 +39,11 @@ def reproduce(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Train what one of the paper's tables is made of, and lay ours beside the paper's figures.
+    """Train the models of one of the paper's tables, and show our figures beside the paper's.
 
-    Each cell is a preset, a run for each seed, and a result.json. What is there in OUT is not done again: an
-    interrupted command goes on when it is given again, and tables share runs. A run that was stopped, as at a
-    trivial solution, is named below its table and not counted.
+    Each cell is a preset, with one run and one result.json per seed. Results that exist in OUT are not made again:
+    an interrupted command continues when it is repeated, and tables share runs. A run that was stopped, for example
+    at a trivial solution, is named below its table and not counted.
 
     Example: `mmdgm reproduce table1 --quick`
     """
@@ -71,7 +71,7 @@ def reproduce(
 
 
 def print_sheet(sheet: Sheet) -> None:
-    """A table in the terminal."""
+    """Print a table in the terminal."""
     table = Table(*map(escape, sheet.header), title=escape(sheet.title), title_justify="left", box=None)
     for row in sheet.rows:
         table.add_row(*map(escape, row))

@@ -1,4 +1,4 @@
-"""`mmdgm sample`."""
+"""The command `mmdgm sample`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,10 +26,10 @@ def sample(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Generate rows like those of training: an npz file with x, z and, if conditional, y; of images a PNG grid.
+    """Generate rows like the training data: an npz file with x, z and, if conditional, y; for images also a PNG grid.
 
-    A conditional model gives one row per class and one style (code z) per column. A model of a table whose columns
-    have names gives a CSV file.
+    A conditional model gives one row per class and one style (code z) per column. A model of a table with named
+    columns gives a CSV file.
 
     Example: `mmdgm sample runs/demo/seed-0 --columns 8 --seed 1`
     """

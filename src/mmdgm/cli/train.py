@@ -1,4 +1,4 @@
-"""`mmdgm train`."""
+"""The command `mmdgm train`."""
 
 import re
 from pathlib import Path
@@ -47,9 +47,9 @@ def train(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train one of the paper's presets, and leave model, figures and result.json in a run folder.
+    """Train one of the paper's presets, and write the model, figures and result.json to a run folder.
 
-    Your own data are trained on by `mmdgm fit`.
+    To train on your own data, use `mmdgm fit`.
 
     Example: `mmdgm train mnist-mmva --run-dir runs/mmva --set epochs=10 --set pretrain_epochs=0 --set batch=200`
     """
@@ -81,7 +81,7 @@ def train(
 
 
 def table_of(runs: list[tuple[int, RunFolder]], results: list[dict[str, Any]]) -> Table:
-    """A line for each run, and the mean of several."""
+    """Return a table with one line per run, and the mean if there are several."""
     table = Table("seed", "test error %", "bound (nats)", "seconds", "run", box=None)
     for (seed, folder), result in zip(runs, results, strict=True):
         figures = [number(result["error_percent"]), number(result["elbo"]), f"{result['seconds']:.0f}"]
@@ -95,7 +95,7 @@ def table_of(runs: list[tuple[int, RunFolder]], results: list[dict[str, Any]]) -
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds from `0-9`, `0,3,5` or `4`."""
+    """Return the seeds in a text such as `0-9`, `0,3,5` or `4`."""
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: arrays in, arrays out."""
+"""scikit-learn estimators, which take and return arrays."""
 
 from pathlib import Path
 
@@ -13,5 +13,5 @@ __all__ = ["CLASSIFIERS", "KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", 
 
 
 def load(path: str | Path, *, device: str | None = None) -> MMCVAClassifier | MMVAClassifier:
-    """The fitted estimator of a run folder, or of a folder that `save` wrote."""
+    """Return the fitted estimator of a run folder, or of a folder that `save` wrote."""
     return read_estimator(Path(path), CLASSIFIERS, device=device)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What all estimators share: arrays in, arrays out, and a model in between. No mathematics."""
+"""The base class of all estimators: it connects users' arrays with a model. It contains no mathematics."""
 
 import copy
 import time
@@ -41,25 +41,25 @@ Network = Literal["auto", "mlp", "conv"]
 class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A deep generative model behind scikit-learn's interface.
 
-    A fitted one has `model_`, the torch module; `codec_`, how arrays become its inputs; `fill_`, what missing
-    values start from; `config_`, the settings and networks that the model was built with.
+    A fitted estimator has `model_`, the torch module; `codec_`, which turns arrays into inputs; `fill_`, the start
+    values of missing entries; `config_`, the settings and networks of the model.
     """
 
     _config_class: ClassVar[type[VAEConfig]]
-    _optional: ClassVar[tuple[str, ...]] = ("hidden", "z")  # None: by the data
+    _optional: ClassVar[tuple[str, ...]] = ("hidden", "z")  # None: chosen from the data
     model_: Any
     codec_: Codec
     fill_: Values
     config_: VAEConfig
 
-    # --- what subclasses say -----------------------------------------------------------------------------
+    # --- what subclasses define --------------------------------------------------------------------------
 
     @abstractmethod
     def _config(self, codec: Codec) -> VAEConfig:
-        """How a model for such data is built."""
+        """Return the config of a model for this kind of data."""
 
     def _networks(self, codec: Codec) -> dict[str, Any]:
-        """The settings that all models' networks have."""
+        """Return the network settings that all models share."""
         network: Network = self.network
         if network == "conv" and not codec.is_image:
             raise InputError("network='conv' wants images (rows, height, width[, channels]), not columns")
@@ -76,7 +76,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # --- users' arrays -----------------------------------------------------------------------------------
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
-        """X as an array of numbers, or, where columns hold categories, as it came."""
+        """Return X as an array of numbers, or unchanged if columns hold categories."""
         X = as_array(X, None if reset else self._numeric())
         if not reset and self.codec_.is_image != (len(X.shape) > 2):
             raise InputError(f"X has the shape {X.shape}, but the model was fitted on {self.codec_.fitted_on}")
@@ -92,23 +92,23 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return TableCodec.learn(X, [str(name) for name in names])
 
     def inputs(self, X: Any, *, filled: bool = False) -> Values:
-        """Rows as a fitted estimator's networks see them, `(rows, channels, height, width)`; NaN: missing.
+        """Return rows as inputs of the fitted networks, `(rows, channels, height, width)`; NaN: missing.
 
-        `filled`: with missing values imputed, as `predict` does.
+        `filled`: impute missing values, as `predict` does.
         """
         check_is_fitted(self)
         x = self._seen(self._validate_X(X, reset=False))
         return self._impute(x, rounds=20) if filled else x
 
     def _seen(self, X: Any) -> Values:
-        """Validated rows as networks see them."""
+        """Return validated rows as network inputs."""
         x = self.codec_.encode(X)
         if isinstance(self.codec_, ImageCodec) and (line := self.codec_.other_scale(X)) is not None:
             warnings.warn(line, UserWarning, stacklevel=4)
         return x
 
     def _filled(self, X: Any, *, rounds: int = 20, method: str = "rounds", seed: int = 0) -> Values:
-        """The same with missing values imputed."""
+        """Return rows as network inputs, with missing values imputed."""
         return self._impute(self.inputs(X), rounds=rounds, method=method, seed=seed)
 
     def _impute(self, x: Values, *, rounds: int, method: str = "rounds", seed: int = 0) -> Values:
@@ -123,7 +123,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # --- training ----------------------------------------------------------------------------------------
 
     def _build(self, config: VAEConfig, *, n_rows: int, weights: ClassWeights = ClassWeights()) -> VAE:
-        """A new model; `n_rows` are labeled."""
+        """Return a new model; `n_rows`: the number of labeled rows."""
         model: VAE = config.build(
             self.codec_.shape,
             n_classes=len(getattr(self, "classes_", ())),
@@ -138,7 +138,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """A fit that fails leaves the estimator as it was."""
+        """Restore the estimator if the fit fails."""
         before = dict(self.__dict__)
         try:
             yield
@@ -148,7 +148,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise
 
     def _learn_inputs(self, X: Any) -> tuple[Values, int]:
-        """Learn how X is to be seen; its rows so, and a seed."""
+        """Learn the codec and start values from X; return the rows as network inputs, and a seed."""
         check_parameters(self.get_params(deep=False), self._config_class, optional=self._optional)
         X = self._validate_X(X, reset=not self._going_on())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -162,7 +162,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return x, seed
 
     def _fill(self, x: Values) -> Values:
-        """First guesses of missing values."""
+        """Return x with first guesses of missing values."""
         if takes_long(x):
             self._say(f"filling {int(np.isnan(x).sum()):,} missing values from neighbours first")
         return fill_from_neighbours(x, self.fill_)
@@ -198,10 +198,10 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         weights: ClassWeights = ClassWeights(),
         accuracy: Any = None,
     ) -> None:
-        """Train on a store of rows, in which missing values have first guesses; `n_labeled` have labels.
+        """Train on a store of rows, in which missing values have first guesses; `n_labeled` rows have labels.
 
-        `began`: when fit did, by `time.monotonic`. The objective is that of parameters and labels as they are now,
-        also where networks go on from a last fit. `accuracy`: of a model, to stop early by.
+        `began`: when `fit` began, by `time.monotonic`. `accuracy`: a function of the model, for early stopping. The
+        objective uses the current parameters and labels, also if training continues the networks of the last fit.
         """
         config = self._config(self.codec_)
         with torch.random.fork_rng():
@@ -238,10 +238,10 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if is_over() and summary.epochs < summary.planned_epochs:
             self._say(f"max_time: ended after {summary.epochs} of {summary.planned_epochs} epochs")
 
-    # --- what a fitted model is asked ----------------------------------------------------------------------
+    # --- uses of a fitted model ----------------------------------------------------------------------------
 
     def transform(self, X: Any, *, features: bool = False) -> NDArray[Any]:
-        """E[z] of each row, `(rows, z)`; with `features`, what the classifier's last layer sees."""
+        """Return E[z] of each row, `(rows, z)`; with `features`, the input of the classifier's last layer."""
         x = self._filled(X)
         codes = self._ask(self.model_.embed if features else self.model_.encode, x)
         return codes if getattr(X, "dtype", None) == np.float32 else codes.astype(np.float64)
@@ -253,19 +253,19 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def impute(
         self, X: Any, n_iter: int = 100, n_draws: int = 1, *, method: str = "rounds", random_state: int = 0
     ) -> Any:
-        """X with its missing entries filled; observed ones stay as they are.
+        """Return X with its missing entries filled; observed entries do not change.
 
         Parameters
         ----------
         n_iter : int
             Rounds of the iterative inference.
         n_draws : int
-            1: the best guess. More: so many single draws, along a new first axis, that show how uncertain it is.
+            1: the best guess. More: this many single draws along a new first axis, which show the uncertainty.
         method : {"rounds", "draw", "posterior"}
-            For one draw. rounds: the mean over late rounds. draw: the paper's procedure, one sample. posterior:
-            the posterior mean by a code that is fitted to each row; it has the least error and takes the most time.
+            Used if n_draws is 1. rounds: the mean over late rounds. draw: the paper's procedure, one sample.
+            posterior: the posterior mean from a code fitted to each row, with the least error and the most time.
         random_state : int
-            A row's result depends on its values and on this alone.
+            Seed. A row's result depends only on its values and this seed.
         """
         check_parameters({"n_iter": n_iter, "n_draws": n_draws, "method": method, "seed": random_state})
         check_is_fitted(self)
@@ -277,16 +277,16 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return filled[0] if n_draws == 1 else np.stack([np.asarray(rows) for rows in filled])
 
     def reconstruct(self, X: Any) -> NDArray[Any]:
-        """The decoder's mean at E[z], on the input's scale."""
+        """Return the decoder's mean at E[z], on the scale of the input."""
         x = self._filled(X)
         noise = np.zeros((len(x), self.model_.encoder.z), np.float32)
         rebuilt = self._ask(lambda rows, draws: self.model_.reconstruct(rows, noise=draws), x, noise)
         return self.codec_.decode(rebuilt)
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """The bound on the log-likelihood of each row's observed values, in nats, `(rows,)`.
+        """Return the bound on the log-likelihood of each row's observed values, in nats, `(rows,)`.
 
-        It is the density of the values as networks see them: columns centred and scaled, pixels in [0, 1].
+        The density is that of the network inputs: columns are centred and scaled, pixels are in [0, 1].
         """
         x = self.inputs(X)
         observed = (~np.isnan(x)).astype(np.float32)
@@ -309,13 +309,13 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # --- saving -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write a folder with config.json, model.safetensors and metrics.csv; `load` executes nothing in them."""
+        """Write a folder with config.json, model.safetensors and metrics.csv. `load` executes no code from them."""
         check_is_fitted(self)
         write_estimator(self, Path(path), {})
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | None = None) -> Self:
-        """The estimator that `save` wrote."""
+        """Return the estimator that `save` wrote."""
         return read_estimator(Path(path), {cls.__name__: cls}, device=device)  # type: ignore[no-any-return]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -329,7 +329,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 
 def likelihood_of(codec: Codec) -> Likelihood:
-    """p(x|z) for the rows of a codec."""
+    """Return p(x|z) for the rows of a codec."""
     if isinstance(codec, ImageCodec):
         return LIKELIHOODS["gaussian" if codec.gaussian else "bernoulli"]
     binary = [kind != "number" for kind in codec.table.each("kind")]
@@ -338,7 +338,7 @@ def likelihood_of(codec: Codec) -> Likelihood:
 
 
 def take_over_networks(model: VAE, trained: VAE) -> None:
-    """Give a model the weights of a trained one."""
+    """Copy the weights of a trained model into a model."""
     try:
         model.load_state_dict(trained.state_dict())
     except RuntimeError:

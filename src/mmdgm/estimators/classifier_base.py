@@ -1,4 +1,4 @@
-"""What both classifiers share: labels, fitting, scores."""
+"""The base class of both classifiers: labels, fitting, scores."""
 
 import time
 from typing import Any, Self
@@ -25,10 +25,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
     """A generative model with a max-margin classifier."""
 
     classes_: NDArray[Any]
-    class_prior: Any = None  # a parameter where there is a balance term
+    class_prior: Any = None  # a parameter if the objective has a balance term
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on rows X with labels y, of which some may be the `unlabeled` marker."""
+        """Train on rows X with labels y. Some labels may be the `unlabeled` marker."""
         return self._fit(X, y, FitRun())
 
     def _fit(self, X: Any, y: Any, run: FitRun) -> Self:
@@ -66,30 +66,30 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return self
 
     def _propagated(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
-        """Labels of all rows to begin with, if any."""
+        """Return propagated labels of all rows for the start of training, or None."""
         return None
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the classes `(rows, K)`, no probabilities; of two classes, the second's lead `(rows,)`."""
+        """Return scores (not probabilities) `(rows, K)`; for two classes, second score minus first `(rows,)`."""
         scores = self.class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def class_scores(
         self, X: Any, n_iter: int = 20, *, method: str = "rounds", random_state: int = 0
     ) -> NDArray[np.float64]:
-        """A score for each class, `(rows, K)`, also of two classes; missing values are imputed as by `impute`."""
+        """Return a score per class, `(rows, K)`, also for two classes; missing values are imputed as in `impute`."""
         check_parameters({"n_iter": n_iter, "method": method})
         x = self._filled(X, rounds=n_iter, method=method, seed=random_state)
         return self._ask(lambda rows: self.model_.scores(rows), x).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest score, `(rows,)`; missing values are imputed first."""
+        """Return the class with the largest score, `(rows,)`; missing values are imputed first."""
         scores = self.decision_function(X)
         numbers = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[numbers])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the labeled rows."""
+        """Return the accuracy on the labeled rows."""
         y = column_or_1d(y)
         labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
@@ -99,14 +99,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return float(accuracy_score(y[labeled], self.predict(rows), sample_weight=weight))
 
     def _class_numbers(self, y: Any, n: int) -> NDArray[np.int64]:
-        """Wanted classes as numbers, one label for all rows or one for each."""
+        """Return the wanted classes as numbers; y is one label for all rows, or one per row."""
         wanted = np.broadcast_to(np.asarray(y), (n,)) if np.ndim(y) == 0 else np.asarray(y)
         if wanted.shape != (n,):
             raise InputError(f"sample {n} rows: give one label, or {n}, not {wanted.shape}")
         unknown = ~np.isin(wanted, self.classes_)
         if unknown.any():
             raise InputError(f"there is no class {wanted[unknown][0]}; the classes are {self.classes_.tolist()}")
-        order = np.argsort(self.classes_, kind="stable")  # those of a data set need not be sorted
+        order = np.argsort(self.classes_, kind="stable")  # the classes of a data set need not be sorted
         return order[np.searchsorted(self.classes_, wanted, sorter=order)]
 
 

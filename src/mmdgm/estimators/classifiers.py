@@ -18,9 +18,9 @@ from mmdgm.propagation.propagate import propagate_to_all
 
 
 class MMCVAClassifier(GenerativeClassifier):
-    """A class-conditional generative model and a max-margin classifier: for few labels and many unlabeled rows.
+    """A class-conditional generative model with a max-margin classifier, for few labels and many unlabeled rows.
 
-    The paper's mmDCGM. Unlabeled rows (`y == unlabeled`) are classified and learned from; missing values (NaN) are
+    This is the paper's mmDCGM. It also learns from unlabeled rows (`y == unlabeled`). Missing values (NaN) are
     allowed everywhere. X: `(rows, columns)`, a data frame, or images `(rows, height, width[, channels])`.
 
     Parameters
@@ -28,65 +28,65 @@ class MMCVAClassifier(GenerativeClassifier):
     network : {"auto", "mlp", "conv"}
         auto: conv nets for images, MLPs for tables.
     hidden : tuple of int or None
-        Units of the MLPs' hidden layers; None: by the number of columns.
+        Units of the MLPs' hidden layers; None: chosen from the number of columns.
     z : int or None
-        Size of the latent code; None: by the number of columns.
+        Size of the latent code; None: chosen from the number of columns.
     likelihood : {"auto", "gaussian"}
-        gaussian: for images whose pixels are no intensities.
+        gaussian: for images whose pixels are not intensities.
     alpha : float
-        Weight of all margin terms against the bound.
+        Weight of all margin terms relative to the bound.
     hat_weight : float
         The paper's α_U, weight of the margin on unlabeled rows.
     balance_weight : float
         The paper's α_B, weight of the label balance.
     margin : float
-        What the true class must lead by.
+        Amount by which the true class's score must exceed the others.
     dropout : float
-        Rate in the classifier.
+        Dropout rate in the classifier.
     propagate_labels : bool or "auto"
-        Whether labels are first propagated to unlabeled rows along a graph of neighbours; the first half of
-        training goes by them. auto: for tables, and for images of 16 pixels a side or more.
+        Whether labels are first propagated to unlabeled rows along a graph of neighbours. The first half of
+        training uses them. auto: for tables, and for images with sides of at least 16 pixels.
     unlabeled : object
-        What marks unlabeled rows in y; None: all rows are labeled.
+        Value of y that marks unlabeled rows; None: all rows are labeled.
     class_weight : "balanced", dict from label to weight, or None
         Factors of the hinge loss.
     class_prior : array of shape (classes,) or None
-        Shares of the classes (sorted) among all rows; None: those of the labels.
+        Fractions of the classes (sorted) among all rows; None: the fractions among the labels.
     warm_start : bool
-        Go on from the last fit's networks, with the other parameters as they are now.
+        Whether to continue with the networks of the last fit. The other parameters have their current values.
     validation_fraction : float or None
-        Share of the labeled rows to stop early by; None: train to the end.
+        Fraction of the labeled rows to hold out for early stopping; None: train to the end.
     n_iter_no_change : int
-        With it: intervals, of which an uninterrupted training has 20, without a better accuracy.
+        With validation_fraction: intervals without a better accuracy before training stops. Full training has 20.
     max_epochs : int or None
         Passes over the rows. None: some thousand steps, at least ten passes. On a small table an epoch is one or
         two steps, so 50 epochs are few.
     max_time : float or None
-        Seconds from the beginning of `fit` after which training ends as it is.
+        Seconds after the start of `fit` at which training ends with the current weights.
     batch_size : int or None
-        Unlabeled rows in a step; None: by the number of rows.
+        Unlabeled rows in a step; None: chosen from the number of rows.
     learning_rate : float
-        Adam's rate; it rises from 0, then falls along a cosine.
+        Adam's rate. It rises from 0, then falls along a cosine.
     device : str
         "auto", "cpu", "cuda", …
     precision : {"auto", "32-true", "bf16-mixed"}
-        Number format; auto: bf16 on GPUs, and for images on CPUs that multiply in it.
+        Number format; auto: bf16 on GPUs, and for images on CPUs that multiply in bf16.
     random_state : int, RandomState or None
-        An int makes fits repeat.
+        An int makes fits repeatable.
     verbose : int
         Show progress.
 
     Attributes
     ----------
-    classes_ : array of the classes, sorted; those of a preset's run in the order of its data set
+    classes_ : array of the classes, sorted; for a preset's run, in the order of its data set
     n_features_in_ : int
-    feature_names_in_ : array, where X is a data frame
+    feature_names_in_ : array, if X is a data frame
     history_ : list of dict
-        The objective's terms along training.
+        The objective's terms during training.
     n_iter_ : int
         Epochs done.
     n_iter_planned_ : int
-        Epochs that there would be without early stopping and `max_time`.
+        Epochs without early stopping and `max_time`.
     model_ : mmdgm.models.MaxMarginConditionalVAE
         The trained torch module.
     """
@@ -164,9 +164,10 @@ class MMCVAClassifier(GenerativeClassifier):
         return propagate_to_all(torch.from_numpy(filled), codes, rng=rng)
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
-        """Rows from the model, on the input's scale: decoder means at z ~ N(0, I).
+        """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I).
 
-        `y`: the class of all rows, or of each; None: every class alike, at random. `return_codes`: (rows, z).
+        `y`: one class for all rows, or one per row; None: random, with equal probabilities. `return_codes`: return
+        (rows, z).
         """
         check_is_fitted(self)
         codes = self._codes(n, random_state)
@@ -179,19 +180,19 @@ class MMCVAClassifier(GenerativeClassifier):
 
 
 class MMVAClassifier(GenerativeClassifier):
-    """A generative model and a linear max-margin classifier on its recognition network: for many labels.
+    """A generative model with a linear max-margin classifier on its recognition network, for many labels.
 
-    The paper's mmDGM. Unlabeled rows are learned from in the generative part alone. X and the parameters that are
-    not listed are those of `MMCVAClassifier`.
+    This is the paper's mmDGM. Only the generative part learns from unlabeled rows. For X and the parameters that
+    are not listed, see `MMCVAClassifier`.
 
     Parameters
     ----------
     C : float or None
-        Weight of the hinge loss against the bound; None: 1000 for conv nets, 100 for MLPs.
+        Weight of the hinge loss relative to the bound; None: 1000 for conv nets, 100 for MLPs.
     margin : float or None
-        What the true class must lead by; None: 1 for conv nets, 3 for MLPs.
+        Amount by which the true class's score must exceed the others; None: 1 for conv nets, 3 for MLPs.
     dropout : float
-        Rate in a conv encoder.
+        Dropout rate in a conv encoder.
     """
 
     _config_class = MaxMarginVAEConfig
@@ -255,7 +256,7 @@ class MMVAClassifier(GenerativeClassifier):
         )
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
-        """Rows from the model, on the input's scale: decoder means at z ~ N(0, I); `y` must be None."""
+        """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I); `y` must be None."""
         check_is_fitted(self)
         if y is not None:
             raise InputError("MMVAClassifier does not generate by class; leave y out, or use MMCVAClassifier")

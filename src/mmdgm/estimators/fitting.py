@@ -1,4 +1,4 @@
-"""How an estimator trains: stages and batches by the rows that there are, missing values, when to stop."""
+"""Training of an estimator: stages and batches for the given rows, missing values, early stopping."""
 
 import math
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from mmdgm.models import VAE
 from mmdgm.progress import Record
 from mmdgm.training.plan import Stage, StagedTraining
 
-REFRESHED = 20  # times that missing values are filled in anew in a stage
+REFRESHED = 20  # how often missing values are filled again in a stage
 CHUNK = 1000
-STRIDE = 25  # steps after which the clock is read
-PROPAGATED = 0.5  # fraction of the epochs that goes by propagated labels, where there are some
+STRIDE = 25  # steps between looks at the clock
+PROPAGATED = 0.5  # fraction of the epochs that uses propagated labels, if there are any
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitRun:
-    """What a fit leaves behind as it goes, for one that is recorded in a folder."""
+    """The checkpoint and listeners of a fit that is recorded in a folder."""
 
     checkpoint: Path | None = None
     resume: bool = False
@@ -32,21 +32,21 @@ class FitRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """How long an estimator trains, and in which batches."""
+    """The length of an estimator's training, its batches and its rates."""
 
     max_epochs: int | None
     batch_size: int | None
-    steps: int  # where max_epochs is None: at least so many
+    steps: int  # the least number of steps if max_epochs is None
     learning_rate: float
     weight_decay: float
     precision: Literal["auto", "32-true", "bf16-mixed"]
 
     def training(self, store: Store) -> StagedTraining:
-        """One stage on the given labels; before it, where there are propagated ones, one on these."""
+        """Return the training: one stage on the given labels, after one on propagated labels if there are any."""
         parts: list[tuple[str, LabelSource, float]] = [("labels", "given", 1.0)]
         if store.guess is not None and self.max_epochs != 1:
             share = PROPAGATED
-            if self.max_epochs is not None:  # whole epochs, as many as asked for in all
+            if self.max_epochs is not None:  # whole epochs, with the wanted total
                 share = max(1, round(share * self.max_epochs)) / self.max_epochs
             parts = [("propagated", "propagated", share), ("labels", "given", 1 - share)]
         return StagedTraining(
@@ -57,7 +57,7 @@ class Lengths:
         )
 
     def _stage(self, name: str, source: LabelSource, share: float, labels: Tensor) -> Stage:
-        """Batches that are small for few rows, and epochs that make enough steps of them."""
+        """Return a stage with small batches for few rows, and with enough epochs for the number of steps."""
         labeled, unlabeled = int((labels >= 0).sum()), int((labels < 0).sum())
         batch = self.batch_size or int(np.clip(max(labeled, unlabeled) // 10, 64, 400))
         steps_per_epoch = max(1, (unlabeled or labeled) // min(batch, unlabeled or labeled))
@@ -77,7 +77,7 @@ class Lengths:
 
 @dataclass
 class EarlyStopping:
-    """Keeps the best weights by accuracy on held-out rows; stops when they have not changed for some intervals."""
+    """Keeps the weights with the best accuracy on held-out rows; stops after `patience` intervals without a gain."""
 
     model: VAE
     accuracy: Callable[[], float]
@@ -101,7 +101,7 @@ class EarlyStopping:
 
 @dataclass
 class History:
-    """Keeps the lines of metrics.csv."""
+    """Keeps the rows of metrics.csv."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
 
@@ -110,7 +110,7 @@ class History:
 
 
 def refill(model: VAE, store: Store) -> None:
-    """Fill missing values anew with what the model now makes of them: three rounds from where they are."""
+    """Fill missing values again with the current model: three rounds that start from the current values."""
     assert store.observed is not None
     model.eval()
     with torch.no_grad():

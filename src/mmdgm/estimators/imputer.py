@@ -1,4 +1,4 @@
-"""A generative model as an imputer in pipelines."""
+"""An imputer for pipelines, based on a generative model."""
 
 import time
 from typing import Any, Literal, Self
@@ -20,7 +20,7 @@ from mmdgm.models import VAEConfig
 
 
 class GenerativeModel(GenerativeEstimator):
-    """A VAE of X alone."""
+    """A VAE of X, without labels."""
 
     _config_class = VAEConfig
     network, hidden, z, likelihood = "auto", None, None, "auto"
@@ -54,18 +54,18 @@ class GenerativeModel(GenerativeEstimator):
 
 
 class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fills missing values (NaN) with a deep generative model's posterior mean; for pipelines.
+    """Fills missing values (NaN) with a deep generative model's posterior mean, for pipelines.
 
-    With labels given to `fit` the model is an `MMCVAClassifier`, which fills by the class it predicts; without, a
-    VAE of X. A y that scikit-learn's `type_of_target` calls neither binary nor multiclass, such as a regression's,
-    is ignored.
+    If `fit` gets labels, the model is an `MMCVAClassifier`, which fills according to the predicted class. Otherwise
+    it is a VAE of X. A y that scikit-learn's `type_of_target` calls neither binary nor multiclass, such as a
+    regression target, is ignored.
 
     Parameters
     ----------
     n_iter : int
         Rounds of the iterative inference; see `MMCVAClassifier.impute`.
     unlabeled : object
-        What marks unlabeled rows in y.
+        Value of y that marks unlabeled rows.
     max_epochs, max_time, device, precision, random_state, verbose : see `MMCVAClassifier`
     """
 
@@ -104,12 +104,12 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.n_features_in_ = self.estimator_.n_features_in_
         if hasattr(self.estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.estimator_.feature_names_in_
-        elif hasattr(self, "feature_names_in_"):  # of an earlier fit
+        elif hasattr(self, "feature_names_in_"):  # from an earlier fit
             del self.feature_names_in_
         return self
 
     def transform(self, X: Any) -> Any:
-        """X with its missing entries filled; observed ones stay as they are."""
+        """Return X with its missing entries filled; observed entries do not change."""
         check_is_fitted(self)
         return self.estimator_.impute(X, n_iter=self.n_iter)
 

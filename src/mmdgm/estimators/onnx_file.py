@@ -1,4 +1,4 @@
-"""Classifiers as ONNX files, which run without PyTorch and without this library."""
+"""Export of classifiers as ONNX files, which run without PyTorch and without this library."""
 
 import copy
 import json
@@ -17,8 +17,8 @@ from mmdgm.errors import InputError
 from mmdgm.files import write_whole
 
 OPSET = 18
-TOLERANCE = 1e-4  # of the largest score
-BATCHES = (1, 2, 5, 64)  # rows that the check scores at once
+TOLERANCE = 1e-4  # relative to the largest score
+BATCHES = (1, 2, 5, 64)  # batch sizes of the check
 INPUTS = {
     TableCodec: "the codec's columns in their order. number: v = (x - centre) / scale, beyond 3 and -3 "
     "sign(v) * (3 + log(|v| - 2)); binary: 0 or 1, and category: one 0 or 1 for each, in the order of values",
@@ -27,7 +27,7 @@ INPUTS = {
 
 
 class _Scores(nn.Module):
-    """`model.scores` as the `forward` that the exporter asks for."""
+    """A module whose `forward` is `model.scores`, as the exporter needs it."""
 
     def __init__(self, model: Any):
         super().__init__()
@@ -39,16 +39,16 @@ class _Scores(nn.Module):
 
 
 def export_onnx(model: nn.Module, shape: tuple[int, ...], path: Path, metadata: Mapping[str, str]) -> float:
-    """Write `model.scores`, in evaluation mode, as an ONNX file, and return by how much its scores differ.
+    """Write `model.scores`, in evaluation mode, as an ONNX file; return how much its scores differ.
 
-    Input `x`, float32 `(rows, *shape)`, any number of rows, in the units that the network sees; output `scores`,
-    `(rows, K)`. `metadata` goes into the file's metadata_props. The difference, on random rows, is the largest one
-    between onnxruntime and PyTorch, relative to the largest score; a file beyond `TOLERANCE` is not written.
+    Input `x`: network inputs, float32 `(rows, *shape)`, any number of rows. Output `scores`: `(rows, K)`. `metadata`
+    goes into the file's metadata_props. The difference is the largest one between onnxruntime and PyTorch on random
+    rows, relative to the largest score. If it exceeds `TOLERANCE`, the file is not written.
     """
     classifier = _Scores(copy.deepcopy(model).cpu()).eval()
     content = _onnx(classifier, shape, metadata)
     difference = _difference(classifier, shape, content)
-    if not difference <= TOLERANCE:  # NaN is beyond, too
+    if not difference <= TOLERANCE:  # also true for NaN
         raise InputError(
             f"{path}: not written, since scores in onnxruntime differ from PyTorch's by {difference:.1e} of the "
             f"largest, more than {TOLERANCE:.0e}; try other versions of onnx and onnxruntime"
@@ -58,7 +58,7 @@ def export_onnx(model: nn.Module, shape: tuple[int, ...], path: Path, metadata: 
 
 
 def metadata_of(estimator: Any) -> dict[str, str]:
-    """What someone who has nothing but the file must know to use it."""
+    """Return the information that is needed to use the file without this library."""
     codec = estimator.codec_
     words = INPUTS[type(codec)]
     if isinstance(codec, ImageCodec) and codec.normalised:
@@ -76,7 +76,7 @@ def _onnx(classifier: nn.Module, shape: tuple[int, ...], metadata: Mapping[str, 
     with _quiet():
         program = torch.onnx.export(
             classifier,
-            (torch.zeros(2, *shape),),  # a single row would pass for a constant
+            (torch.zeros(2, *shape),),  # the exporter would take a single row for a constant
             dynamo=True,
             input_names=["x"],
             output_names=["scores"],
@@ -87,7 +87,7 @@ def _onnx(classifier: nn.Module, shape: tuple[int, ...], metadata: Mapping[str, 
     assert program is not None
     proto = program.model_proto
     graph = proto.graph
-    # the exporter's notes, among them stack traces with the paths of this machine
+    # delete the exporter's notes: they include stack traces with paths of this machine
     for noted in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
         del noted.metadata_props[:]
     onnx.helper.set_model_props(proto, dict(metadata))
@@ -127,7 +127,7 @@ def _packages() -> tuple[Any, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's warnings, which are about torch's own code and about packages not needed here."""
+    """Hide the exporter's warnings, which concern torch's own code and packages that are not needed here."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Parameters of estimators, checked when `fit` begins, by the ranges that `--set` goes by too."""
+"""Checks of estimator parameters at the start of `fit`, with the same ranges as `--set`."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from mmdgm.training.plan import Training
 
 @dataclass(frozen=True, kw_only=True)
 class FitParameters:
-    """Parameters that estimators have beside the settings of models and training."""
+    """Parameters of estimators that are not settings of models or training."""
 
     network: Literal["auto", "mlp", "conv"] = setting("auto", "kind of networks")
     likelihood: Literal["auto", "gaussian"] = setting("auto", "p(x|z) of images")
@@ -31,9 +31,9 @@ class FitParameters:
 def check_parameters(
     parameters: Mapping[str, Any], config: type[VAEConfig] = VAEConfig, *, optional: Collection[str] = ()
 ) -> None:
-    """Raise InputError on the first value that is not allowed; `config` has the model's settings.
+    """Raise InputError for the first value that is not allowed; `config` has the model's settings.
 
-    `optional`: parameters that may be None, which means that they are chosen by the data.
+    `optional`: parameters that may be None, which means that they are chosen from the data.
     """
     own = settings_of(FitParameters())
     known: dict[str, Setting] = {**settings_of(Training()), **settings_of(config()), **own}

@@ -1,6 +1,6 @@
-"""A fitted estimator as a folder: config.json, model.safetensors and metrics.csv. Reading executes nothing.
+"""Saving a fitted estimator in a folder: config.json, model.safetensors, metrics.csv. Reading executes no code.
 
-config.json   the estimator's parameters, how arrays become inputs (codec), the settings and networks of its model
+config.json   the estimator's parameters, the codec from arrays to inputs, the settings and networks of its model
 """
 
 import math
@@ -24,14 +24,14 @@ NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
 def write_estimator(estimator: Any, folder: Path, more: Mapping[str, Any]) -> None:
-    """Write a fitted estimator's files; `more` goes into config.json too."""
+    """Write a fitted estimator's files; `more` also goes into config.json."""
     write_tensors(folder / WEIGHTS, {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)})
     write_metrics(folder / METRICS, estimator.history_)
     write_json(folder / CONFIG, {**describe(estimator), **more})
 
 
 def describe(estimator: Any) -> dict[str, Any]:
-    """An estimator as config.json holds it, but for the weights of its model; one that is not fitted, in part."""
+    """Return the content of config.json for an estimator; if it is not fitted, only a part."""
     described = {
         "estimator": type(estimator).__name__,
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
@@ -53,7 +53,7 @@ def describe(estimator: Any) -> dict[str, Any]:
 
 
 def read_estimator(folder: Path, kinds: Mapping[str, Any], *, device: str | None) -> Any:
-    """The estimator, one of these kinds by name, that `write_estimator` wrote."""
+    """Return the estimator that `write_estimator` wrote; `kinds`: the allowed classes by name."""
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder} holds no saved estimator ({CONFIG} is missing)")
     saved = read_json(folder / CONFIG)
@@ -84,27 +84,27 @@ def _restore(kind: Any, saved: Mapping[str, Any], folder: Path, device: str | No
     estimator.history_ = read_metrics(folder / METRICS)
     tensors = read_tensors(folder / WEIGHTS)[0]
     estimator.fill_ = tensors.pop("fill").numpy()
-    model = estimator._build(estimator.config_, n_rows=1)  # the objective waits for the next fit
+    model = estimator._build(estimator.config_, n_rows=1)  # n_rows matters only for training
     model.load_state_dict(tensors)
     estimator.model_ = model.to(place, memory_format=torch.channels_last).eval()
     return estimator
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON holds it."""
+    """Return a parameter as a JSON value."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if is_nan(value):
         return NAN
-    if isinstance(value, dict):  # JSON's keys are text, labels may be numbers
+    if isinstance(value, dict):  # keys in JSON are text, but labels may be numbers
         return {ITEMS: [[_plain(key), _plain(item)] for key, item in value.items()]}
     return value
 
 
 def _restored(value: Any) -> Any:
-    """A parameter from what `_plain` made of it."""
+    """Return a parameter from the result of `_plain`."""
     if value == NAN:
         return math.nan
     if isinstance(value, dict):

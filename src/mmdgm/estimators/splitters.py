@@ -13,9 +13,9 @@ from mmdgm.errors import InputError
 
 
 class KeepUnlabeled(BaseCrossValidator):  # type: ignore[misc]
-    """Splits the labeled rows as `cv` does, and puts the unlabeled ones into every training fold.
+    """A splitter that splits the labeled rows like `cv`, and puts the unlabeled rows into every training fold.
 
-    `cv`: a number of folds, stratified by class, or any splitter. Works wherever scikit-learn takes a `cv`.
+    `cv`: a number of folds, stratified by class, or any splitter. It works wherever scikit-learn takes a `cv`.
     """
 
     def __init__(self, cv: Any = 5, *, unlabeled: Any = -1):
@@ -25,7 +25,7 @@ class KeepUnlabeled(BaseCrossValidator):  # type: ignore[misc]
         return int(check_cv(self.cv, classifier=True).get_n_splits(X, y, groups))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Pairs of row numbers: for training, with all unlabeled rows; for testing, labeled ones alone."""
+        """Yield pairs of row numbers: training rows with all unlabeled rows, and test rows, all labeled."""
         if y is None:
             raise InputError("KeepUnlabeled needs y to see which rows are labeled")
         y = column_or_1d(y)

@@ -1,4 +1,4 @@
-"""Users' arrays, checked by scikit-learn's own functions."""
+"""Checks of users' arrays by scikit-learn's own functions."""
 
 import math
 from typing import Any
@@ -13,10 +13,10 @@ IMAGE_TYPES = (np.uint8, np.float32, np.float64)
 
 
 def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as an array of numbers, or, where columns hold categories, as it came.
+    """Return X as an array of numbers, or unchanged if columns hold categories.
 
-    `reset`: an estimator that is being fitted remembers number and names of the columns. Images of other types
-    than bytes and floats become float64.
+    `reset`: store the number and names of the columns in the estimator, as `fit` does. Images become float64 unless
+    they are bytes or floats.
     """
     if has_categories(X):
         X = X if hasattr(X, "iloc") else X.astype(object)
@@ -35,7 +35,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def tell_inputs(tags: Any) -> Any:
-    """scikit-learn's tags, with what all estimators here take: missing values, images, categories."""
+    """Return scikit-learn's tags with the inputs that all estimators here accept: NaN, images, categories."""
     tags.input_tags.allow_nan = True
     tags.input_tags.three_d_array = True
     tags.input_tags.categorical = True

@@ -1,1 +1,1 @@
-"""The paper's door: presets, run folders, and the paper's tables and figures."""
+"""The paper's experiments: presets, run folders, and the paper's tables and figures."""

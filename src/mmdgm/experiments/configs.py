@@ -1,4 +1,4 @@
-"""A config: everything that a run of a preset is a function of, but its seed; as a value, and as JSON."""
+"""The config of a preset's run: everything that determines the run, except the seed; as a value and as JSON."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ TRAININGS = (Training, SemiSupervisedTraining, PretrainedTraining, ClassifierFir
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Which data, and which of its rows are labeled or held out."""
+    """The data set, and which of its rows are labeled or held out."""
 
     dataset: Literal["digits", "mnist", "fashion", "svhn", "norb"]
     labels: int | None = setting(
@@ -38,7 +38,7 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that a run is a function of, but its seed."""
+    """Everything that determines a run, except its seed."""
 
     preset: str
     data: Data
@@ -70,13 +70,13 @@ def check(config: Config) -> None:
 
 
 def config_to_json(config: Config) -> dict[str, Any]:
-    """A config as plain values; the kinds of its parts are named."""
+    """Return a config as plain values, with the class names of its parts."""
     parts = {"model": to_plain(config.model), "training": to_plain(config.training)}
     return {"preset": config.preset, "data": to_json(config.data), **parts}
 
 
 def config_from_json(values: Mapping[str, Any]) -> Config:
-    """The config that `config_to_json` wrote."""
+    """Return the config that `config_to_json` wrote."""
     kinds = {**KINDS, **{kind.__name__: kind for kind in TRAININGS}}
     try:
         model, training = (from_plain(values[part], kinds) for part in ("model", "training"))
@@ -86,9 +86,9 @@ def config_from_json(values: Mapping[str, Any]) -> Config:
 
 
 def differing_settings(saved: Mapping[str, Any], config: Config) -> Iterator[tuple[str, Any, Any]]:
-    """The settings (key, saved, now) in which a saved config, as `config_to_json` makes it, is another one.
+    """Yield the settings (key, saved, now) in which a saved config, from `config_to_json`, differs from this one.
 
-    A setting that the saved config does not name is younger; it had its default (see `from_json`).
+    A setting that the saved config does not name was added later; it had its default (see `from_json`).
     """
     now = config_to_json(config)
     for part in ("data", "model", "training"):
@@ -99,18 +99,18 @@ def differing_settings(saved: Mapping[str, Any], config: Config) -> Iterator[tup
 
 
 def variant(config: Config, suffix: str, **changes: float) -> Config:
-    """A variant with some settings changed."""
+    """Return a variant of a config with some settings changed."""
     assert changes.keys() <= settings_of(config).keys()
     return replace(replace_settings(config, changes), preset=f"{config.preset}-{suffix}")
 
 
 def on_labels_alone(config: Config) -> Config:
-    """The same classifier, trained by the hinge loss on the labeled rows and on no others."""
+    """Return a config of the same classifier, trained with the hinge loss on the labeled rows only."""
     alone = variant(
         config, "labels-alone", generative_weight=0.0, hat_weight=0.0, balance_weight=0.0, straight_through=0.0
     )
     return replace(
         alone,
         data=replace(config.data, unlabeled=False),
-        training=Training(epochs=5000, batch=config.training.batch, learning_rate=1e-3),  # 1 or 2 steps an epoch
+        training=Training(epochs=5000, batch=config.training.batch, learning_rate=1e-3),  # 1 or 2 steps per epoch
     )

@@ -1,4 +1,4 @@
-"""What a fitted estimator is worth on labeled rows, of a data set or of a user's own."""
+"""Evaluation of a fitted estimator on labeled rows of a data set or of a user."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ from mmdgm.inference.evaluation import figures
 
 
 def evaluate(estimator: Estimator, X: NDArray[Any], y: NDArray[Any], *, draws: int = 0) -> dict[str, float | None]:
-    """Error and bound on rows X with labels y; missing values are imputed first, as `predict` does."""
+    """Return error and bound on rows X with labels y; missing values are imputed first, as in `predict`."""
     if (unknown := ~np.isin(y, estimator.classes_)).any():
         raise InputError(f"the label {y[unknown][0]} is no class; the classes are {estimator.classes_.tolist()}")
     order = np.argsort(estimator.classes_, kind="stable")  # a data set's classes need not be sorted
@@ -32,11 +32,11 @@ def evaluate(estimator: Estimator, X: NDArray[Any], y: NDArray[Any], *, draws: i
 def labeled_rows(
     run: Path, estimator: Estimator, data: Path | None, *, target: str | None, data_dir: Path | None
 ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """What a run is judged on, as (prefix of the figures' names, rows, labels).
+    """Yield the rows to evaluate a run on, as (prefix of the figures' names, rows, labels).
 
-    `data`: a user's file or folder; None: the test rows of the run's data set, and its validation rows.
+    `data`: a user's file or folder; None: the test rows and the validation rows of the run's data set.
     """
-    about = read_json(RunFolder(run).config).get("run") or {}  # of an estimator saved from Python: nothing
+    about = read_json(RunFolder(run).config).get("run") or {}  # empty if the estimator was saved from Python
     if data is not None:
         yield "", *_rows_of(estimator, data, target or (about.get("data") or {}).get("target"))
         return
@@ -51,7 +51,7 @@ def labeled_rows(
 
 
 def _rows_of(estimator: Estimator, path: Path, target: str | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Labels as for `mmdgm fit`, rows as for `mmdgm predict`."""
+    """Return a user's rows, read as in `mmdgm predict`, and their labels, read as in `mmdgm fit`."""
     codec, folder = estimator.codec_, path.is_dir()
     if folder and not isinstance(codec, ImageCodec):
         raise InputError(f"{path}: the model was trained on a table; give an npz or CSV file")

@@ -1,4 +1,4 @@
-"""Runs of users' own data: an estimator, trained and left in a run folder as a preset's run is."""
+"""Runs on users' own data: train an estimator and save it in a run folder, as for presets."""
 
 import dataclasses
 import time
@@ -35,7 +35,7 @@ MODELS: dict[str, type[Estimator]] = {"mmcva": MMCVAClassifier, "mmva": MMVAClas
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """How a model of own data is trained."""
+    """Options for training a model on a user's own data."""
 
     model: str = "mmcva"
     seed: int = 0
@@ -44,7 +44,7 @@ class FitOptions:
     device: str = "auto"
 
     def estimator(self, data: LabeledData) -> Estimator:
-        """The estimator that is to be fitted."""
+        """Return the estimator to fit."""
         if self.model not in MODELS:
             raise InputError(f"--model {self.model}: use {' or '.join(MODELS)}")
         return MODELS[self.model](
@@ -60,9 +60,9 @@ class FitOptions:
 def check_fit(
     folder: RunFolder, options: FitOptions, data: Path, resume: bool, counts: Mapping[str, Any] | None = None
 ) -> None:
-    """Raise InputError if a folder holds a run that must not be written over, or cannot be resumed so.
+    """Raise InputError if a folder holds a run that must not be overwritten, or cannot be resumed like this.
 
-    `counts` of the data, once they are read: a run goes on with the rows and labels that it began with.
+    `counts` of the data, if they are known: a run must continue with the rows and labels of its start.
     """
 
     def differences(about: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -80,7 +80,7 @@ def check_fit(
 def fit_run(
     data: LabeledData, folder: RunFolder, options: FitOptions, *, console: Console, resume: bool = False
 ) -> dict[str, Any]:
-    """Train on a user's data, and leave the estimator, result.json and figures; returns the result."""
+    """Train on a user's data; write the estimator, result.json and figures; return the result."""
     counts, estimator = data.counts(), options.estimator(data)
     look_again = partial(check_fit, folder, options, data.path, resume, counts)
     look_again()
@@ -123,7 +123,7 @@ def fit_run(
 
 def _fit(estimator: Estimator, data: LabeledData, run: FitRun) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what matters in them was said when the data were read
+        warnings.simplefilter("ignore", UserWarning)  # the important warnings came when the data were read
         try:
             estimator._fit(data.x, data.y, run)
         except InputError as error:

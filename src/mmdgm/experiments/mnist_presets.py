@@ -1,4 +1,4 @@
-"""The paper's experiments on MNIST, as configs. docs/lab-notebook.md says how settings were chosen."""
+"""Configs of the paper's experiments on MNIST. docs/lab-notebook.md says how settings were chosen."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ MMVA = MaxMarginVAEConfig(network="mlp", features="hidden", C=15.0, margin=3.0)
 MNIST_VA = Config(
     preset="mnist-va",
     data=replace(MNIST, binarised=True),
-    model=replace(MMVA, C=0.0),  # VA+Pegasos: the classifier is learned afterwards, on the same features
+    model=replace(MMVA, C=0.0),  # VA+Pegasos: the classifier is trained afterwards, on the same features
     training=Training(epochs=1000),
 )
 MNIST_MMVA = Config(
@@ -30,9 +30,9 @@ CONV_TRAINING = Training(epochs=600, learning_rate=1e-3, warmup_steps=2400)  # 1
 
 
 def mnist_conv_mmva(C: float, *, preset: str, dropout: float = CONV_MMVA.dropout) -> Config:
-    """Conv-MMVA with any weight of the margin; the authors' L2 penalty is relative to it.
+    """Return Conv-MMVA with any weight C of the margin. The authors' L2 penalty is relative to C.
 
-    It is 1/120 on ELBO/C − hinge, summed over a batch of 500; here in units of −ELBO + C·hinge of one row.
+    The penalty is 1/120 on ELBO/C − hinge, summed over a batch of 500. Here its unit is −ELBO + C·hinge of one row.
     """
     return Config(
         preset=preset,
@@ -47,14 +47,14 @@ MNIST_CONV_VA = Config(
     preset="mnist-conv-va",
     data=MNIST,
     model=replace(CONV_MMVA, C=0.0, dropout=0.0),  # dropout lowers the bound
-    training=replace(CONV_TRAINING, weight_decay=10 / 120 / 500),  # that of C = 10
+    training=replace(CONV_TRAINING, weight_decay=10 / 120 / 500),  # the value for C = 10
 )
 MNIST_CNN = replace(MNIST_CONV_MMVA, preset="mnist-cnn", model=replace(CONV_MMVA, generative_weight=0.0, dropout=0.5))
 
 # chosen on validation rows: docs/lab-notebook.md, "100 labels"
 CONV_MMCVA = MaxMarginConditionalVAEConfig(straight_through=3e-4, dropout=0.3)
 MNIST_MMCVA = replace(CONV_MMCVA, balance_weight=0.1, dropout=0.1, straight_through=3e-3, straight_through_fades=True)
-MMCVA_TRAINING = SemiSupervisedTraining(  # with 100 labels, 399 steps an epoch
+MMCVA_TRAINING = SemiSupervisedTraining(  # with 100 labels, 399 steps per epoch
     epochs=50, batch=100, unlabeled_batch=150, learning_rate=1e-3, weight_decay=1e-4
 )
 MNIST_MMCVA_100 = Config(
@@ -85,9 +85,9 @@ MNIST_MMCVA_1000 = replace(
     preset="mnist-mmcva-1000",
     data=replace(MNIST, labels=1000),
     model=replace(MNIST_MMCVA, **WITH_1000_LABELS),
-    training=replace(MMCVA_TRAINING, epochs=68, unlabeled_batch=400),  # 147 steps an epoch
+    training=replace(MMCVA_TRAINING, epochs=68, unlabeled_batch=400),  # 147 steps per epoch
 )
-MNIST_CURVE = tuple(  # the label curve: other numbers of labels with the settings of 100
+MNIST_CURVE = tuple(  # the label curve: other numbers of labels with the settings for 100
     replace(MNIST_MMCVA_100, preset=preset, data=replace(MNIST, labels=n))
     for n, preset in (
         (200, "mnist-mmcva-200"),
@@ -106,7 +106,7 @@ MNIST_MMCVA_ALL = replace(
 
 DISTORTED = Distortion(turn=12.0, shift=2.0, zoom=0.1, shear=0.2)
 AVERAGED = replace(MNIST_MMCVA, averaging=0.999, distortion=DISTORTED)  # beyond the paper: another recipe
-MNIST_MMCVA_100_MODERN = replace(  # the graph was chosen by true labels: docs/lab-notebook.md, "Propagated labels"
+MNIST_MMCVA_100_MODERN = replace(  # the graph was chosen with true labels: docs/lab-notebook.md, "Propagated labels"
     MNIST_MMCVA_100,
     preset="mnist-mmcva-100-modern",
     data=replace(MNIST_MMCVA_100.data, propagate=0.97),
@@ -116,7 +116,7 @@ MNIST_MMCVA_100_MODERN = replace(  # the graph was chosen by true labels: docs/l
 MNIST_MMCVA_1000_MODERN = replace(
     MNIST_MMCVA_1000, preset="mnist-mmcva-1000-modern", model=replace(AVERAGED, **WITH_1000_LABELS)
 )
-MNIST_MMCVA_ALL_MODERN = replace(  # the second setting that saw the test set: docs/lab-notebook.md, "All labels"
+MNIST_MMCVA_ALL_MODERN = replace(  # the second setting measured on the test set: docs/lab-notebook.md, "All labels"
     MNIST_MMCVA_ALL,
     preset="mnist-mmcva-all-modern",
     model=replace(
@@ -135,7 +135,7 @@ MNIST_M2_100 = Config(
     model=MarginalConditionalVAEConfig(dropout=0.3),
     training=MNIST_MMCVA_100.training,
 )
-MNIST_NAIVE_100 = Config(  # the paper's naive approach: unlabeled rows in the bound alone
+MNIST_NAIVE_100 = Config(  # the paper's naive approach: unlabeled rows only in the bound
     preset="mnist-conv-mmva-100",
     data=MNIST_MMCVA_100.data,
     model=replace(CONV_MMVA, dropout=0.5),

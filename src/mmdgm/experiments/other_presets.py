@@ -1,4 +1,4 @@
-"""Experiments on SVHN, small NORB, Fashion-MNIST and digits, as configs; see `mnist_presets`."""
+"""Configs of experiments on SVHN, small NORB, Fashion-MNIST and digits; see `mnist_presets`."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ SVHN_CONV_MMVA = Config(
     preset="svhn-conv-mmva",
     data=SVHN_LCN,
     model=SVHN_MMVA,
-    training=ClassifierFirstTraining(  # the authors have rate 1e-3, and weight decay 2e-6 on ELBO/C − hinge
+    training=ClassifierFirstTraining(  # the authors use rate 1e-3, and weight decay 2e-6 on ELBO/C − hinge
         classifier_epochs=10, epochs=80, learning_rate=3e-4, warmup_steps=200, weight_decay=2e-2
     ),
 )
@@ -50,7 +50,7 @@ SVHN_MODERN = MaxMarginConditionalVAEConfig(
     distortion=Distortion(turn=15.0, shift=2.5, zoom=0.2, shear=0.15, edges="border"),
     appearance=Appearance(colour=0.3, contrast=0.5, brightness=0.3, invert=0.5, blur=1.0, cutout=16),
 )
-MODERN_TRAINING = SemiSupervisedTraining(  # 161 steps an epoch on SVHN
+MODERN_TRAINING = SemiSupervisedTraining(  # 161 steps per epoch on SVHN
     epochs=60,
     batch=64,
     unlabeled_batch=448,
@@ -74,7 +74,7 @@ SVHN_MODERN_LABELS_ALONE = replace(
         accept=0.0,
     ),
     data=replace(SVHN_MMCVA_1000.data, unlabeled=False),
-    training=Training(  # 15 steps an epoch
+    training=Training(  # 15 steps per epoch
         epochs=300, batch=64, learning_rate=1e-3, weight_decay=1e-2, decoupled_decay=True, beta2=0.99
     ),
 )

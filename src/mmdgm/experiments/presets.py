@@ -1,4 +1,4 @@
-"""All presets by name: configs, and what is known of them."""
+"""All presets by name: their configs, and facts about them."""
 
 import difflib
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from mmdgm.experiments.paper.printed import TABLE_3
 
 @dataclass(frozen=True)
 class Preset:
-    """A config with what `mmdgm list` says of it."""
+    """A config with the facts that `mmdgm list` shows."""
 
     config: Config
     model_name: str
-    cell: str  # where in the paper, or what for
+    cell: str  # place in the paper, or purpose
     paper: str = "–"  # the paper's figure: test error, or the bound
     time: str = "–"  # on one H200; on 2 CPU cores
 
@@ -26,7 +26,7 @@ class Preset:
 
 
 def find_preset(name: str) -> Preset:
-    """A preset by its name, or an InputError that names the nearest."""
+    """Return a preset by its name, or raise an InputError that names the nearest."""
     for preset in PRESETS:
         if preset.name == name:
             return preset

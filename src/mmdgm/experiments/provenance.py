@@ -1,4 +1,4 @@
-"""With what a run is made: versions and commit."""
+"""The software of a run: versions and commit."""
 
 import platform
 import subprocess
@@ -9,13 +9,13 @@ import mmdgm
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the figures depend on."""
+    """Return the versions of the software that results depend on."""
     packages = {name: version(name) for name in ("torch", "numpy", "scikit-learn")}
     return {"mmdgm": mmdgm.__version__, "python": platform.python_version(), **packages}
 
 
 def git_commit() -> str | None:
-    """The commit of this source tree, marked where it has changes; None outside a checkout of it."""
+    """Return the commit of this source tree, with a mark if it has changes; None outside a checkout."""
     root = Path(__file__).resolve().parents[3]
     commands = (
         ["rev-parse", "--show-toplevel"],

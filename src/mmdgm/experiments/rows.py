@@ -1,4 +1,4 @@
-"""The rows that a run of a preset is trained and judged on."""
+"""The training and evaluation rows of a preset's run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from mmdgm.propagation.propagate import KAPPA_HANDWRITING, propagate
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Training rows, of which some are labeled, and those that are held out."""
+    """Training rows, labeled or not, and validation rows."""
 
     x: Images  # (rows, channels, height, width)
     y: Labels  # −1: unlabeled
@@ -30,12 +30,12 @@ class Rows:
 
 
 def load_dataset(config: Config, data_dir: Path | None) -> Dataset:
-    """The config's data set as it lies in its files."""
+    """Return the config's data set, unchanged from its files."""
     return datasets.load(config.data.dataset, data_dir, extra=config.data.extra)
 
 
 def split_rows(dataset: Dataset, config: Config, seed: int) -> Rows:
-    """Hold out validation rows (the same for every seed), then draw the labeled ones."""
+    """Hold out validation rows (the same for every seed), then draw the labeled rows; return them all."""
     training, held_out = validation_split(dataset.y_train, config.data.validation)
     x, y = dataset.x_train[training], dataset.y_train[training].copy()
     if config.data.labels is not None:
@@ -48,7 +48,7 @@ def split_rows(dataset: Dataset, config: Config, seed: int) -> Rows:
 
 
 def codec_of(dataset: Dataset, config: Config) -> ImageCodec:
-    """How the images of a data set become inputs."""
+    """Return the codec that turns the images of a data set into inputs."""
     return ImageCodec.learn(
         channels_last(dataset.x_train),
         gaussian=config.model.likelihood == "gaussian",
@@ -58,7 +58,7 @@ def codec_of(dataset: Dataset, config: Config) -> ImageCodec:
 
 
 def store_of(rows: Rows, dataset: Dataset, config: Config, data_dir: Path | None) -> tuple[Store, Reading]:
-    """The training rows as training takes them: bytes, or contrast-normalised images, which are kept on disk."""
+    """Return the rows for training: bytes, or contrast-normalised images, which are cached on disk."""
     x, scale = rows.x, dataset.scale
     if config.data.preprocessing == "lcn":
         cache = (data_dir or datasets.default_data_dir()) / "cache"
@@ -68,18 +68,18 @@ def store_of(rows: Rows, dataset: Dataset, config: Config, data_dir: Path | None
 
 
 def graph_of(store: Store, reading: Reading, device: torch.device) -> csr_matrix:
-    """The graph of neighbours of all training rows, which are the same for every seed."""
+    """Return the graph of neighbours of all training rows. The rows are the same for every seed."""
     return handwriting_graph(to_unit(store.x.to(device), reading.scale))
 
 
 def with_propagated(store: Store, graph: csr_matrix, *, share: float) -> Store:
-    """The store with labels propagated along the graph; −1 where they are not sure enough."""
+    """Return the store with labels propagated along the graph; −1 where they are too uncertain."""
     guess = propagate(graph, store.y.numpy(), kappa=KAPPA_HANDWRITING, share=share)
     return store._replace(guess=torch.from_numpy(guess))
 
 
 def counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:
-    """How many rows there are of each kind."""
+    """Return the number of rows of each kind."""
     labeled = rows.y[rows.y >= 0]
     return {
         "name": dataset.name,

@@ -1,11 +1,11 @@
-"""A run folder: what training leaves behind, for presets and for users' own data alike.
+"""The run folder: the results of training, for presets and for users' own data.
 
-config.json          the estimator, resolved (see `estimators.saving`), and under "run" what it was trained on
+config.json          the resolved estimator (see `estimators.saving`), and under "run" its training data and options
 model.safetensors    the trained weights
 result.json          figures, seed, counts, versions; status "running", "stopped" or "done"
-metrics.csv          the objective's terms along training
+metrics.csv          the objective's terms during training
 figures/             samples, imputations, learning curves
-checkpoints/         what `--resume` goes on from
+checkpoints/         the state from which `--resume` continues
 """
 
 import time
@@ -30,7 +30,7 @@ Estimator = MMCVAClassifier | MMVAClassifier
 
 
 class RunFolder:
-    """The paths of what a run leaves behind."""
+    """The paths of a run's files."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -39,11 +39,11 @@ class RunFolder:
         self.checkpoint, self.figures = path / "checkpoints" / "last.safetensors", path / "figures"
 
     def status(self) -> str | None:
-        """ "running", "stopped", "done", or None where no run has begun."""
+        """Return "running", "stopped", "done", or None if no run has begun."""
         return str(read_json(self.result).get("status")) if self.result.exists() else None
 
     def about(self) -> dict[str, Any]:
-        """What config.json says under "run": what is trained, on what, with which seed."""
+        """Return the part "run" of config.json: what is trained, on which data, with which seed."""
         run = read_json(self.config).get("run")
         if not isinstance(run, dict) or "seed" not in run:
             raise InputError(f"{self.config}: is no run's config, or one of another version")
@@ -51,7 +51,7 @@ class RunFolder:
 
 
 def load(path: str | Path, *, device: str | None = None) -> Estimator:
-    """The fitted estimator of a run folder, whether a preset, `mmdgm fit` or `save` wrote it."""
+    """Return the fitted estimator of a run folder that a preset, `mmdgm fit` or `save` wrote."""
     folder = RunFolder(Path(path))
     if inside := sorted(folder.path.glob("seed-*/config.json")):
         raise InputError(f"{path} holds several runs; choose one, for example {inside[0].parent}")
@@ -66,13 +66,13 @@ def load(path: str | Path, *, device: str | None = None) -> Estimator:
 
 @dataclass
 class Recording:
-    """Keeps result.json and metrics.csv of a run that is being trained."""
+    """Writes result.json and metrics.csv of a run during training."""
 
     folder: RunFolder
     result: dict[str, Any]
     resume: bool
     console: Console
-    kept: int = 0  # steps that a resumed run begins with
+    kept: int = 0  # steps done before a resume
     listeners: list[Callable[[Record], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Recording:
         self.result = {"status": "running", **self.result, "versions": versions(), "git_commit": git_commit()}
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Write config.json and a result.json that says that training is running."""
+        """Write config.json and a result.json with the status "running"."""
         write_json(self.folder.config, config)
         write_json(self.folder.result, self.result)
         if self.resume:
@@ -95,14 +95,14 @@ class Recording:
         write_json(self.folder.result, {**self.result, "status": "stopped", "reason": reason})
 
     def finish(self, figures: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the result of a run that has reached its end."""
+        """Write and return the result of a finished run."""
         self.result |= {"status": "done", **figures}
         write_json(self.folder.result, self.result)
         return self.result
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Note why training ended early, if it does."""
+        """Record the reason if training ends early."""
         try:
             yield
         except (TrainingStopped, InputError) as error:
@@ -117,7 +117,7 @@ class Recording:
 def claimed_by_first_rank(
     folder: Path, look_again: Callable[[], None], fabric: Fabric | None = None
 ) -> Iterator[None]:
-    """The first process claims the folder; where it cannot, or another run has got in, all fail together."""
+    """Claim the folder in the first process. If that fails, or another run is there now, all processes fail."""
     with ExitStack() as stack:
         error = None
         if fabric is None or fabric.is_global_zero:
@@ -134,9 +134,9 @@ def claimed_by_first_rank(
 def check_folder(
     folder: RunFolder, seed: int, resume: bool, differences: Callable[[dict[str, Any]], Iterator[Any]]
 ) -> None:
-    """Raise InputError if a run would be written over, or one of another config or seed resumed.
+    """Raise InputError if a run would be overwritten, or resumed with another config or seed.
 
-    `differences` of what the folder's config.json says under "run": (key, saved, now).
+    `differences`: a function of the part "run" of the folder's config.json, which yields (key, saved, now).
     """
     if not folder.config.exists():
         return

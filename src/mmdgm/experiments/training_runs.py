@@ -1,4 +1,4 @@
-"""From a preset's config to trained runs: load, split, build, train, evaluate, leave the results."""
+"""Runs of a preset: load the data, split, build, train, evaluate, write the results."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -50,9 +50,9 @@ def train_runs(
     machine: Machine = Machine(),
     resume: bool = False,
 ) -> list[dict[str, Any]]:
-    """Train one run per (seed, folder), one after the other with one compilation; returns their result.json.
+    """Train one run per (seed, folder), one after the other, with one compilation; return their result.json.
 
-    With several devices, every rank comes through here; only the first writes.
+    With several devices, every rank calls this function, but only the first rank writes.
     """
     check(config)
     runs = list(runs)
@@ -76,7 +76,7 @@ def train_runs(
 
 
 def check_run(config: Config, seed: int, folder: RunFolder, resume: bool) -> None:
-    """Raise InputError if a folder holds a run that must not be written over, or cannot be resumed so."""
+    """Raise InputError if a folder holds a run that must not be overwritten, or cannot be resumed like this."""
 
     def differences(about: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         if "config" not in about:
@@ -87,7 +87,7 @@ def check_run(config: Config, seed: int, folder: RunFolder, resume: bool) -> Non
 
 
 def estimator_of(config: Config, dataset: Dataset, seed: int) -> Estimator:
-    """The estimator that a preset's run is, before its model is trained."""
+    """Return the estimator of a preset's run before training."""
     kind = MMCVAClassifier if isinstance(config.model, ConditionalVAEConfig) else MMVAClassifier
     known = {**vars(config.model), **vars(config.training)}
     parameters = {name: known[name] for name in kind().get_params(deep=False) if name in known}
@@ -124,7 +124,7 @@ class _PresetRuns:
         self.graph: csr_matrix | None = None
 
     def train(self, seed: int, folder: RunFolder, *, resume: bool) -> dict[str, Any]:
-        """Train one run, and leave its results."""
+        """Train one run, write its results, and return its result.json."""
         config, dataset = self.config, self.dataset
         torch.manual_seed(seed)
         rows = split_rows(dataset, config, seed)
@@ -169,7 +169,7 @@ class _PresetRuns:
     def _recorded(
         self, seed: int, folder: RunFolder, rows: Rows, store: Store, reading: Reading, *, resume: bool
     ) -> dict[str, Any]:
-        """Train and evaluate on the first rank, which writes."""
+        """Train, evaluate and write the results on the first rank."""
         assert self.trainer is not None
         trainer, config, dataset = self.trainer, self.config, self.dataset
         about = {"config": config_to_json(config), "overrides": self.overrides, "seed": seed}
@@ -217,7 +217,7 @@ class _PresetRuns:
         return result
 
     def _evaluate(self, estimator: Estimator, rows: Rows) -> dict[str, float | None]:
-        """Figures on the test rows, and on the validation rows where some are held out."""
+        """Return figures on the test rows, and on the validation rows if there are any."""
         names, dataset = self.dataset.classes, self.dataset
         found = evaluate(estimator, channels_last(dataset.x_test), names[dataset.y_test])
         if len(rows.x_validation):
@@ -227,7 +227,7 @@ class _PresetRuns:
 
 
 def costs(summary: Summary) -> dict[str, Any]:
-    """What training took, for result.json."""
+    """Return the costs of training for result.json."""
     return {
         "steps": summary.steps,
         "epochs": summary.epochs,
@@ -239,7 +239,7 @@ def costs(summary: Summary) -> dict[str, Any]:
 
 
 def is_shortened(config: Config) -> bool:
-    """Whether a config has fewer epochs, over all stages, than its preset."""
+    """Return whether a config has fewer epochs, over all stages, than its preset."""
     now, preset = (
         sum(stage.epochs for stage in c.training.stages()) for c in (config, find_preset(config.preset).config)
     )

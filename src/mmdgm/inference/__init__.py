@@ -1,1 +1,1 @@
-"""From weights to answers: scores, imputation, sampling, evaluation."""
+"""Inference with a trained model: scores, imputation, sampling, evaluation."""

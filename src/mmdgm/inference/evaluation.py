@@ -1,4 +1,4 @@
-"""What a trained model is worth: error and bound on held-out rows, given as networks see them."""
+"""Error and bound of a trained model on held-out rows, which are given in the form of network inputs."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -17,10 +17,10 @@ BATCH = 1000
 
 
 def figures(model: Any, x: Values, y: NDArray[np.int64], *, draws: int = 0) -> dict[str, float | None]:
-    """Error and bound on rows x `(rows, channels, height, width)` with class numbers y.
+    """Return error and bound on rows x `(rows, channels, height, width)` with class numbers y.
 
-    Figures named `…_binarised` are of Bernoulli draws of grey values, the others of the values themselves. With
-    `draws` draws of z, the importance-weighted log-likelihood too.
+    Figures named `…_binarised` use Bernoulli draws of the grey values; the others use the values themselves. If
+    `draws` is not 0, the importance-weighted log-likelihood from that many draws of z is included.
     """
     found: dict[str, float | None] = {"error_percent": error_percent(model, x, y), "elbo": None}
     if not model.generates:
@@ -34,36 +34,36 @@ def figures(model: Any, x: Values, y: NDArray[np.int64], *, draws: int = 0) -> d
 
 
 def predict_scores(model: Any, x: Values) -> NDArray[np.float32]:
-    """Scores `(rows, K)` of a model that classifies."""
+    """Return the scores `(rows, K)` of a model that classifies."""
     with inference(model) as device:
         return np.concatenate([model.scores(rows).cpu().numpy() for rows in _batches(x, device)])
 
 
 def error_percent(model: Any, x: Values, y: NDArray[np.int64]) -> float | None:
-    """Percentage of wrong predictions; None for a model that does not classify."""
+    """Return the percentage of wrong predictions; None for a model that does not classify."""
     if not hasattr(model, "scores"):
         return None
     return float(100 * (predict_scores(model, x).argmax(1) != y).mean())
 
 
 def mean_elbo(model: VAE, x: Values, *, binarised: bool = False, seed: int = 0) -> float:
-    """The bound on the log-likelihood of grey values, or of Bernoulli draws of them, in nats, averaged over rows.
+    """Return the mean bound on the log-likelihood of grey values, or of Bernoulli draws of them, in nats.
 
-    Grey values have no normalised density under a Bernoulli likelihood: their bound is the paper's figure, that of
-    binary pixels bounds the log of a probability.
+    Grey values have no normalised density under a Bernoulli likelihood. Their bound is the figure in the paper. The
+    bound of binary pixels is a bound on the log of a probability.
     """
     return _mean(model, model.elbo, x, binarised=binarised, seed=seed)
 
 
 def mean_log_likelihood(model: VAE, x: Values, *, draws: int, binarised: bool = False, seed: int = 0) -> float:
-    """The importance-weighted log-likelihood from so many draws of z, in nats, averaged over rows."""
+    """Return the mean importance-weighted log-likelihood of the rows, in nats, from `draws` draws of z."""
     estimate = functools.partial(model.log_likelihood, draws=draws)
     return _mean(model, estimate, x, binarised=binarised, seed=seed)
 
 
 def _mean(model: VAE, of_rows: Callable[[Tensor], Tensor], x: Values, *, binarised: bool, seed: int) -> float:
     total = 0.0
-    pixels = torch.Generator().manual_seed(seed)  # its own: all models are given the same binary images
+    pixels = torch.Generator().manual_seed(seed)  # separate, so that all models get the same binary images
     with inference(model, seed=seed) as device:
         for rows in _batches(x, device):
             if binarised:

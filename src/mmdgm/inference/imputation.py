@@ -1,14 +1,13 @@
-"""Missing values from a trained model: the one engine of estimators, commands and tables.
+"""Imputation with a trained model, used by all estimators, commands and tables.
 
-rounds      the paper's iterative inference (§4.2.3), averaged: in each round z ~ q(z|x) is drawn for the filled
-            row, and the missing entries become the decoder's mean. The means of the second half of the rounds are
-            averaged: an estimate of the posterior mean.
-draw        the paper's own procedure: the last round alone counts. It is one sample of what the entries may have
-            been.
-posterior   the posterior mean by a q that is fitted to each row's observed values, see `posterior`. It has the
-            least squared error, and takes the most time.
+rounds      the paper's iterative inference (§4.2.3), averaged. Each round draws z ~ q(z|x) for the filled row, and
+            the missing entries become the decoder's mean. The average of the second half of the rounds estimates
+            the posterior mean.
+draw        the paper's own procedure: only the last round counts. The result is one sample of the missing entries.
+posterior   the posterior mean from a q that is fitted to each row's observed values, see `posterior`. It has the
+            smallest squared error and takes the most time.
 
-A row's result is a function of its values and the seed alone. Observed values stay as they are.
+A row's result depends only on its values and the seed. Observed values do not change.
 """
 
 import logging
@@ -27,7 +26,7 @@ from mmdgm.inference.posterior import NOISES, count_starts, fill_with_posterior_
 from mmdgm.models import VAE
 
 METHODS = ("rounds", "draw", "posterior")
-PORTION = 4096  # rows whose noise is made at a time
+PORTION = 4096  # rows whose noise is drawn at once
 logger = logging.getLogger("mmdgm")
 
 
@@ -40,9 +39,10 @@ def impute(
     seed: int = 0,
     start: Values | None = None,
 ) -> Values:
-    """Rows `(rows, channels, height, width)` with their NaN replaced.
+    """Return rows `(rows, channels, height, width)` with their NaN replaced.
 
-    `rounds` are those of "rounds" and "draw", which start from `start` `(channels, height, width)`; None: noise.
+    `rounds` and `start` `(channels, height, width)` are for "rounds" and "draw". If `start` is None, they start from
+    noise.
     """
     check(model, x, method)
     missing = np.isnan(x)
@@ -71,7 +71,7 @@ def impute(
 
 
 def check(model: VAE, x: NDArray[np.floating], method: str) -> None:
-    """Raise InputError if these rows cannot be imputed so."""
+    """Raise InputError if this model and method cannot impute these rows."""
     if method not in METHODS:
         raise InputError(f"method={method!r}: give {', '.join(map(repr, METHODS))}")
     if not model.generates:
@@ -85,7 +85,7 @@ def check(model: VAE, x: NDArray[np.floating], method: str) -> None:
 
 
 def _rounds(model: VAE, rounds: int, *, mean: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Fill rows by rounds of iterative inference with given noise `(rows, rounds, z)`."""
+    """Return a function that fills rows by iterative inference with given noise `(rows, rounds, z)`."""
 
     def run(current: Tensor, hole: Tensor, noise: Tensor) -> Tensor:
         observed, total, kept = current, torch.zeros_like(current), 0
@@ -99,5 +99,5 @@ def _rounds(model: VAE, rounds: int, *, mean: bool) -> Callable[[Tensor, Tensor,
 
 
 def missing_mse(truth: Values, filled: Values, missing: Mask) -> float:
-    """Mean squared error over the missing entries alone."""
+    """Return the mean squared error over the missing entries."""
     return float(np.square(truth[missing].astype(np.float64) - filled[missing]).mean())

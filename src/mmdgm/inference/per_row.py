@@ -1,7 +1,7 @@
 """Inference in which a row's result does not depend on the rest of its batch.
 
-A row's noise is a function of the row and a seed. Rows go through the networks in chunks of one size, the last one
-filled up: with other sizes the libraries below would round differently.
+A row's noise is a function of the row and a seed. Rows go through the networks in chunks of one size, and the last
+chunk is padded, because libraries round differently for other sizes.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ Values = NDArray[np.float32]
 
 @contextmanager
 def inference(model: VAE, *, seed: int = 0) -> Iterator[torch.device]:
-    """The model in evaluation mode, without gradients, with its own random draws; yields its device."""
+    """Set evaluation mode, no gradients, and a separate random state; yield the model's device."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
@@ -34,7 +34,7 @@ def inference(model: VAE, *, seed: int = 0) -> Iterator[torch.device]:
 
 
 def row_noise(x: Values, size: int, *, seed: int) -> Values:
-    """Standard normal numbers `(rows, size)`, of each row a function of its values and the seed."""
+    """Return standard normal numbers `(rows, size)`. A row's numbers are a function of its values and the seed."""
     noise = np.empty((len(x), size), np.float32)
     for i, row in enumerate(np.ascontiguousarray(x)):
         key = int.from_bytes(blake2b(row.tobytes() + seed.to_bytes(8, "big"), digest_size=16).digest(), "big")
@@ -43,14 +43,14 @@ def row_noise(x: Values, size: int, *, seed: int) -> Values:
 
 
 def chunk_size(model: VAE, shape: tuple[int, ...]) -> int:
-    """Rows `(channels, height, width)` that go through the networks at once: on a CPU, what stays in its cache."""
+    """Return how many rows of this shape go through the networks at once; on a CPU, they fit into its cache."""
     if next(model.parameters()).is_cuda:
         return 1000
     return 64 if shape[-1] > 1 else 256
 
 
 def in_chunks(model: VAE, function: Callable[..., Tensor], *arrays: NDArray[Any], size: int) -> NDArray[Any]:
-    """`function` of rows of all arrays, `size` at a time, in the model's evaluation mode."""
+    """Apply `function` to the rows of all arrays, `size` rows at a time, in the model's evaluation mode."""
     parts = []
     with inference(model) as device:
         for start in range(0, len(arrays[0]), size):

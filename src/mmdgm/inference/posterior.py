@@ -1,20 +1,20 @@
-"""What the observed values of a row say of its missing ones: the posterior mean, the best guess in squared error.
+"""The posterior mean of a row's missing values given its observed values. It minimises the squared error.
 
     E[x_missing | x_observed] = E[ decoder mean at z ],  z ~ p(z | x_observed) ∝ p(x_observed | z) p(z)
 
-The recognition network was trained on whole rows: asked about a row with guesses in it, it believes the guesses.
-Here a q of its own is fitted to each row, a diagonal Gaussian that climbs the bound of the observed values,
+The recognition network was trained on complete rows, so it treats guesses in a row as observed values. Therefore
+each row gets its own q, a diagonal Gaussian. Steps of Adam maximise the bound of the observed values,
 
-    E_q[log p(x_observed | z)] − KL(q ‖ p(z)),
+    E_q[log p(x_observed | z)] − KL(q ‖ p(z)).
 
-by steps of Adam. Several q of a row begin at the recognition network's answers to several first guesses; they make
-a mixture, with weights in proportion to the exponential of the bound that each has reached. Of a class-conditional
-model there is one for each class, so that the mixture is over the unknown label, too.
+A row has several q. Each one starts at the recognition network's output for a different first guess. Together they
+are a mixture, whose weights are proportional to the exponential of the bound that each q reached. A
+class-conditional model has one q per class, so its mixture also covers the unknown label.
 
-On held-out MNIST images (500, an MMVA of 1,000 epochs) its mean squared error is below a single draw's, and below
-that of averaging or importance-weighting late rounds of the iterative inference: with a 12×12 hole .068 against
+On held-out MNIST images (500, an MMVA of 1,000 epochs), the mean squared error is lower than that of a single draw,
+and of averaging or importance-weighting late rounds of the iterative inference: with a 12×12 hole .068 against
 .136, .116 and .109; with 80 % of the pixels missing .016 against .043, .039 and .035. On digits of 8×8 with a 4×4
-hole (Conv-MMCVA, 50 labels) it is .081 against a draw's .140, and .129 with the classifier's label alone.
+hole (Conv-MMCVA, 50 labels) it is .081, against .140 for a draw and .129 with the classifier's label only.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from mmdgm.inference.per_row import inference
 from mmdgm.models import VAE, ConditionalVAE
 from mmdgm.networks.base import Encoding
 
-ROUNDS, STEPS, DRAWS = 20, 100, 20  # of the first guesses, of Adam, of the mean
+ROUNDS, STEPS, DRAWS = 20, 100, 20  # for the first guesses, for Adam, for the mean
 NOISES = ROUNDS + STEPS + DRAWS  # draws of z for each row, the same for all of its q
 RATE = 0.05
 STARTS = 4
-GENERATED = 200  # images that make the prior's mean
+GENERATED = 200  # images whose mean is the prior's mean
 
 
 def fill_with_posterior_mean(model: VAE, seed: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """A function of rows, of what is missing in them, and of noise `(rows, NOISES, z)`: the rows, filled."""
+    """Return a function that fills rows, given the rows, the missing entries, and noise `(rows, NOISES, z)`."""
     starts, begin = count_starts(model), prior_mean(model, seed)
 
     def fill(x: Tensor, hole: Tensor, noise: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def fill_with_posterior_mean(model: VAE, seed: int) -> Callable[[Tensor, Tensor,
 
 
 def prior_mean(model: VAE, seed: int = 0) -> Tensor:
-    """The mean of what the model generates: the guess for values of which nothing is known, `(…)`."""
+    """Return the mean of generated rows, `(…)`, which is the guess if nothing is known about a value."""
     with inference(model, seed=seed) as device:
         z = torch.randn(GENERATED, model.encoder.z, device=device)
         if not isinstance(model, ConditionalVAE):
@@ -59,14 +59,14 @@ def prior_mean(model: VAE, seed: int = 0) -> Tensor:
 
 
 def count_starts(model: VAE) -> int:
-    """How many q of a row are fitted."""
+    """Return how many q are fitted per row."""
     return model.n_classes if isinstance(model, ConditionalVAE) else STARTS
 
 
 def labels_of_starts(model: VAE, rows: int) -> Tensor | None:
-    """What a conditional model is given beside the starts of so many rows: of each start a class, one-hot.
+    """Return the one-hot labels `(starts · rows, K)` for a conditional model, one class per start.
 
-    `(starts · rows, K)`; other models are given nothing.
+    Other models need no labels: the result is None.
     """
     if not isinstance(model, ConditionalVAE):
         return None
@@ -77,11 +77,11 @@ def labels_of_starts(model: VAE, rows: int) -> Tensor | None:
 def posterior_mean(
     model: VAE, guesses: Tensor, missing: Tensor, noise: Tensor, labels: Tensor | None = None
 ) -> Tensor:
-    """Rows `(rows, …)` with their missing entries, which `missing` marks, replaced by the posterior mean.
+    """Return rows `(rows, …)` with the entries marked by `missing` replaced by the posterior mean.
 
     `guesses` `(starts, rows, …)`: the rows with first guesses in these entries.
-    `noise` `(steps + draws, starts · rows, z)`: what the draws of z are made of.
-    `labels` `(starts · rows, K)`: what a conditional model is given beside them.
+    `noise` `(steps + draws, starts · rows, z)`: the noise for the draws of z.
+    `labels` `(starts · rows, K)`: the labels for a conditional model.
     """
     starts, rows = guesses.shape[:2]
     x, observed = guesses.flatten(0, 1), (~missing).expand(guesses.shape).flatten(0, 1)
@@ -96,7 +96,7 @@ def posterior_mean(
 
 
 def _fit(model: VAE, x: Tensor, observed: Tensor, labels: Tensor | None, noise: Tensor) -> Encoding:
-    """The q of each row that fits its observed values best, after a step of Adam for each of the draws."""
+    """Return the q fitted to each row's observed values, with one step of Adam per draw."""
     begin = model.encoder(x, labels)
     leaves = [part.detach().float().clone().requires_grad_() for part in (begin.mean, begin.log_variance)]
     optimizer = torch.optim.Adam(leaves, lr=RATE)

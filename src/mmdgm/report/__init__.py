@@ -1,1 +1,1 @@
-"""Pictures of arrays and metrics. Nothing here trains or loads a model."""
+"""Pictures of arrays and metrics. This package does not train or load models."""

@@ -1,4 +1,4 @@
-"""The pictures of a trained estimator: learning curves, samples, and images with holes, filled."""
+"""The pictures of a trained estimator: learning curves, samples, and imputed images."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ Estimator = MMCVAClassifier | MMVAClassifier
 
 
 def save_figures(folder: Path, estimator: Estimator, X: NDArray[Any] | None = None) -> None:
-    """Learning curves; of images also samples, and given ones X with two kinds of holes, filled."""
+    """Save learning curves; for images, also samples, and X with two kinds of holes before and after imputation."""
     if estimator.history_:
         plots.save_curves(folder / "curves.png", estimator.history_)
     if not isinstance(estimator.codec_, ImageCodec) or not estimator.model_.generates:
@@ -36,9 +36,9 @@ def save_figures(folder: Path, estimator: Estimator, X: NDArray[Any] | None = No
 
 
 def sample_grid(estimator: Estimator, *, columns: int, rows: int, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Samples `x` `(rows, columns, …)` on the scale of the data, with their codes `z`.
+    """Return samples `x` `(rows, columns, …)` on the scale of the data, with their codes `z`.
 
-    A conditional model gives one row per class, one code per column, and `y`, the classes.
+    For a conditional model, there is one row per class and one code per column, and `y` holds the classes.
     """
     if isinstance(estimator, MMVAClassifier):
         x, z = estimator.sample(rows * columns, random_state=seed, return_codes=True)
@@ -49,7 +49,7 @@ def sample_grid(estimator: Estimator, *, columns: int, rows: int, seed: int = 0)
 
 
 def as_pictures(codec: ImageCodec, X: NDArray[Any]) -> NDArray[np.float32]:
-    """Images `(rows, columns, …)` as `(rows, columns, 1 or 3 channels, height, width)` in [0, 1], NaN: missing."""
+    """Return images `(rows, columns, …)` as `(rows, columns, 1 or 3, height, width)` in [0, 1]; NaN: missing."""
     rows, columns = X.shape[:2]
     unit = codec.unit(X.reshape(rows * columns, *codec.size))
     shown = unit if codec.channels in (1, 3) else unit.mean(axis=1, keepdims=True)
@@ -57,7 +57,7 @@ def as_pictures(codec: ImageCodec, X: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def before_after(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
-    """Up to 64 images in pairs of lines of 16: before (NaN: missing) above after."""
+    """Return up to 64 images in pairs of lines of 16: `before` (NaN: missing) above `after`."""
     n = min(len(before), 64)
     columns = min(n, 16)
     lines = -(-n // columns)

@@ -1,4 +1,4 @@
-"""Figures from arrays and metric rows; nothing here trains or loads a model."""
+"""Figures from arrays and metric rows. This module does not train or load models."""
 
 import io
 from pathlib import Path
@@ -16,7 +16,7 @@ HOLE = np.array([0.95, 0.45, 0.25])  # the colour of missing pixels
 
 
 def image_grid(images: NDArray[Any]) -> NDArray[np.uint8]:
-    """A picture of images `(rows, columns, channels, height, width)` in [0, 1]; NaN is drawn in colour."""
+    """Return a picture of images `(rows, columns, channels, height, width)` in [0, 1]; NaN is drawn in colour."""
     rows, columns, channels, height, width = images.shape
     colour = np.broadcast_to(images, (rows, columns, 3, height, width)) if channels == 1 else images
     holes = np.isnan(colour).any(axis=2, keepdims=True)
@@ -40,7 +40,7 @@ def save_grid(path: Path, images: NDArray[Any]) -> None:
 
 
 def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write a PNG with one panel per term of the objective, against the step. Terms left out are always 0."""
+    """Write a PNG with one panel per term of the objective, against the step. Terms that are always 0 are left out."""
     from matplotlib.figure import Figure
 
     known = {"stage", "step", "epoch", "learning_rate", "images_per_second", "seconds"}
@@ -53,7 +53,7 @@ def save_curves(path: Path, rows: list[dict[str, Any]]) -> None:
     for axis, name in zip(axes, names, strict=False):
         values = [row[name] for row in rows]
         axis.plot(steps, values, linewidth=1.2, color="#2a5d9f", marker="o" if len(rows) < 5 else None)
-        # the first steps would flatten all that follows
+        # without the first steps, whose range would hide the rest
         shown = np.array(values[len(values) // 20 :])
         spread = np.ptp(shown)
         margin = 0.05 * spread if spread else max(1e-3, 0.1 * abs(shown[0]))
@@ -81,7 +81,7 @@ def save_panels(path: Path, pictures: dict[str, NDArray[np.uint8]]) -> None:
 
 
 def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -> None:
-    """Write points in the plane, coloured by class, a panel for each title."""
+    """Write a scatter plot with one panel per title, coloured by class."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5 * len(panels), 5), layout="constrained", dpi=110)
@@ -95,7 +95,7 @@ def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -
 
 
 def save_lines(path: Path, lines: dict[str, dict[int, float]], *, levels: dict[str, float], x: str, y: str) -> None:
-    """Write lines of y by x, each with its name, and levels across."""
+    """Write a plot of named lines of y over x, with named horizontal levels."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained", dpi=130)

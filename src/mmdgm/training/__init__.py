@@ -1,1 +1,1 @@
-"""From an objective to weights: stages, schedule, optimizer, step, the training loop."""
+"""Training: stages, schedule, optimizer, step, and the training loop."""

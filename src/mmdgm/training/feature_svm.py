@@ -1,4 +1,4 @@
-"""The classifier of a VAE that was trained without one: a linear SVM on its frozen features (VA+Pegasos)."""
+"""A linear SVM on the frozen features of a VAE that was trained without a classifier (VA+Pegasos)."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ BATCH = 1000
 
 @torch.no_grad()
 def fit_feature_svm(model: MaxMarginVAE, store: Store, reading: Reading, *, seed: int = 0) -> None:
-    """Give the model the linear SVM of its features of the labeled rows."""
+    """Fit a linear SVM on the features of the labeled rows, and make it the model's classifier."""
     labeled = store.y >= 0
     features, y = embed(model.eval(), store.x[labeled], reading), store.y[labeled]
     svm = fit_linear_svm(features, y, n_classes=model.classifier.out_features, seed=seed)
@@ -21,5 +21,5 @@ def fit_feature_svm(model: MaxMarginVAE, store: Store, reading: Reading, *, seed
 
 
 def embed(model: MaxMarginVAE, x: Tensor, reading: Reading) -> Tensor:
-    """The features that the classifier sees, `(rows, width)`."""
+    """Return the features that the classifier sees, `(rows, width)`."""
     return torch.cat([model.embed(to_unit(rows, reading.scale)) for rows in x.split(BATCH)])

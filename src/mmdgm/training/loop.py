@@ -1,4 +1,4 @@
-"""One run of training: through its stages, log interval by log interval, with checkpoints."""
+"""One training run: its stages, log intervals and checkpoints."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """A stage of training on the rows that it is for."""
+    """A stage of training with its rows."""
 
     stage: Stage
-    settings: Any  # of the model's objective in this stage
+    settings: Any  # the settings of the model's objective in this stage
     batches: Batches
     steps: int
-    first: int  # the number of its first step, which rows and noise are functions of
+    first: int  # the number of its first step; rows and noise are functions of step numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What training came to."""
+    """The result of training in numbers."""
 
     steps: int
     epochs: int
     planned_epochs: int
     seconds: float
     images_per_second: float
-    start_seconds: float  # of compiling and capturing, beside `seconds`
+    start_seconds: float  # of compiling and capturing, not part of `seconds`
     execution: Execution
 
 
 @dataclass
 class Position:
-    """Where training is: the part of a checkpoint that is not a tensor."""
+    """The position in training: the part of a checkpoint that is not a tensor."""
 
     stage: int = 0
     step: int = 0  # within the stage
     seconds: float = 0.0
     start_seconds: float = 0.0  # of compiling and capturing
-    trivial_steps: int = 0  # consecutive steps that a trivial solution has lasted
+    trivial_steps: int = 0  # consecutive steps with a trivial solution
 
 
 class Loop:
-    """One call of `Trainer.fit`: its position, and the steps that the loop is made of."""
+    """One call of `Trainer.fit`: its position, and the parts of the loop."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Loop:
         self.saved_at = time.monotonic()
 
     def finish(self) -> Summary:
-        """Run what remains of all stages."""
+        """Run the rest of all stages, and return the summary."""
         self.model.train()
         images, epochs = 0, 0
         try:
@@ -103,7 +103,7 @@ class Loop:
         )
 
     def run_stage(self) -> None:
-        """Run what remains of the current stage, log interval by log interval."""
+        """Run the rest of the current stage, one log interval after the other."""
         part = self.parts[self.at.stage]
         schedule = self.schedule(part)
         started = time.monotonic()
@@ -128,7 +128,7 @@ class Loop:
             self.save_if_due()
 
     def run_interval(self, part: Part, steps: range, schedule: Schedule) -> tuple[int, dict[str, float]]:
-        """Take steps of the stage, all or until it is over; returns how many, and the means of the terms."""
+        """Take these steps, or stop early if `is_over`; return the number of steps and the means of the terms."""
         stride, taken = self.trainer.interval(part.stage), 0
         sums: dict[str, float] = {}
         for start in range(steps.start, steps.stop, stride):
@@ -147,7 +147,7 @@ class Loop:
         return taken, {name: total / taken for name, total in sums.items()}
 
     def steps_done(self) -> int:
-        """Steps so far, over all stages."""
+        """Return the number of steps so far, over all stages."""
         return sum(part.steps for part in self.parts[: self.at.stage]) + self.at.step
 
     def schedule(self, part: Part) -> Schedule:
@@ -162,7 +162,7 @@ class Loop:
         )
 
     def check(self, metrics: dict[str, float], part: Part, *, steps: int) -> None:
-        """Stop when the objective is no number, or has long shown a trivial solution."""
+        """Stop if the objective is not finite, or if a trivial solution has lasted too long."""
         broken = [name for name, value in metrics.items() if not abs(value) < float("inf")]
         if broken:
             self.stop(f"{', '.join(broken)} became infinite or no number", "a lower learning_rate")
@@ -198,7 +198,7 @@ class Loop:
     # --- checkpoints -------------------------------------------------------------------------------------
 
     def save_if_due(self) -> None:
-        """Save now and then, but never over a good checkpoint with a bad state."""
+        """Save if a checkpoint is due, but never replace a good checkpoint with a bad state."""
         due = time.monotonic() - self.saved_at >= self.training.checkpoint_seconds
         good = self.at.trivial_steps == 0 or self.training.patience == 0
         first = self.trainer.fabric.is_global_zero
@@ -207,11 +207,11 @@ class Loop:
             self.saved_at = time.monotonic()
 
     def weights_are_finite(self) -> bool:
-        """The terms of a step are computed before its update, so they do not tell."""
+        """Return whether all weights are finite. The terms cannot show it: a step computes them before its update."""
         return all(bool(value.isfinite().all()) for value in self.model.state_dict().values())
 
     def save(self, checkpoint: Path) -> None:
-        """Write all that the rest of the run depends on."""
+        """Write everything that the rest of the run depends on."""
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
         optimizer = self.stepper.optimizer
         for name, parameter in self.model.named_parameters():
@@ -222,7 +222,7 @@ class Loop:
         write_tensors(checkpoint, tensors, {**vars(self.at), "total_step": self.steps_done()})
 
     def restore(self, checkpoint: Path) -> None:
-        """Take up the state of a checkpoint."""
+        """Restore the state of a checkpoint."""
         tensors, metadata = read_tensors(checkpoint)
         metadata.pop("total_step")
         self.at = Position(**metadata)
@@ -237,5 +237,5 @@ class Loop:
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """The step, over all stages, at which a checkpoint was made; 0 where there is none."""
+    """Return the step, over all stages, of a checkpoint; 0 if there is no checkpoint."""
     return int(read_metadata(checkpoint)["total_step"]) if checkpoint.exists() else 0

@@ -1,4 +1,4 @@
-"""How a model is trained, as values: rates, batches, number formats, and the stages that training goes through."""
+"""Training settings: rates, batches, number formats, and the stages of training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from mmdgm.training.schedule import ScheduleName
 class Stage:
     """A part of training with its own length, rate, batches and optimizer.
 
-    `labels`: whether unlabeled rows are trained on with their propagated labels, as if these were given.
+    `labels`: whether to use the propagated labels of unlabeled rows as if they were given.
     `changes` replaces settings of the model's objective in this stage.
     """
 
@@ -30,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model is trained."""
+    """Settings of training."""
 
     epochs: int = setting(100, "passes over the (unlabeled) data", least=1)
     batch: int = setting(500, "labeled rows in a batch", least=1)
@@ -55,11 +55,11 @@ class Training:
     patience: int = setting(3000, "steps that a trivial solution may last before the run stops; 0: for ever", least=0)
 
     def stages(self) -> list[Stage]:
-        """The stages of training, in order."""
+        """Return the stages of training, in order."""
         return [self._stage("train")]
 
     def _stage(self, name: str, **differences: Any) -> Stage:
-        """A stage with these settings, but for some."""
+        """Return a stage with these settings, apart from `differences`."""
         names = ("epochs", "learning_rate", "batch", "warmup_steps", "log_every")
         own = {name: getattr(self, name) for name in names} | {"unlabeled_batch": 0}
         return Stage(name=name, **(own | differences))
@@ -77,7 +77,7 @@ class SemiSupervisedTraining(Training):
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedTraining(Training):
-    """Training that starts from a generative model: first without the margin (C = 0), then with it."""
+    """Training that starts with a generative model: first without the margin (C = 0), then with it."""
 
     pretrain_epochs: int = setting(100, "epochs without the margin first; 0: none", least=0)
     pretrain_learning_rate: float = setting(1e-3, "Adam's rate in those epochs", above=0)
@@ -94,7 +94,7 @@ class PretrainedTraining(Training):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierFirstTraining(Training):
-    """Training that starts with the recognition network alone: the margin without the bound, without dropout."""
+    """Training that starts with the recognition network alone: only the margin, without the bound or dropout."""
 
     classifier_epochs: int = setting(10, "epochs of the classifier alone first; 0: none", least=0)
 
@@ -106,7 +106,7 @@ class ClassifierFirstTraining(Training):
 
 @dataclass(frozen=True, kw_only=True)
 class StagedTraining(Training):
-    """Training through the given stages, which depend on the rows that there are."""
+    """Training through the given stages, which depend on the rows of the data."""
 
     planned: tuple[Stage, ...] = ()
 

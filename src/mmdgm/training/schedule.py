@@ -1,4 +1,4 @@
-"""The learning rate and progress as pure functions of the step: nothing to save, nothing to restore."""
+"""The learning rate and progress as pure functions of the step, so that they need no saving."""
 
 import math
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Schedule:
     decay_factor: float = 1.0
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
+        """Return the learning rate of a step. Steps count from 0."""
         return self.base * min(1.0, (step + 1) / (self.warmup_steps + 1)) * self._decay(step)
 
     def progress(self, step: int) -> float:
-        """The fraction of all steps that is done before a step."""
+        """Return the fraction of all steps that come before this step."""
         return step / self.total_steps
 
     def _decay(self, step: int) -> float:

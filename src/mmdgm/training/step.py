@@ -1,12 +1,12 @@
-"""One training step: gather rows, objective, gradients, update. It runs plainly, compiled, captured, or both.
+"""One training step: gather rows, compute the objective and its gradients, update. It has four execution modes.
 
 plain               eager PyTorch
-compiled            the objective through torch.compile
-captured            the whole step, update included, as one CUDA graph, so that the host only says "again"
+compiled            torch.compile runs the objective
+captured            the whole step, with its update, is one CUDA graph, which the host only replays
 compiled+captured   both
 
-All run the same code and draw the same noise: what differs is rounding. Row numbers, rates, sums and the position
-lie on the device, so nothing is read back between the steps of an interval.
+All modes run the same code and draw the same noise. They differ only in rounding. Row numbers, rates, sums and the
+position are on the device, so the host reads nothing back between the steps of an interval.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ Execution = Literal["plain", "compiled", "captured", "compiled+captured"]
 
 
 class Objective(nn.Module):
-    """From row numbers to the mean of each of the objective's terms: all that is compiled."""
+    """The compiled part of a step: it maps row numbers to the mean of each term of the objective."""
 
     def __init__(self, model: VAE):
         super().__init__()
         self.model = model
-        self.settings: Any = model.settings  # those of the current stage
+        self.settings: Any = model.settings  # of the current stage
         self.reading, self.labeled = Reading(), 0
 
     def forward(self, store: Store, rows: Tensor, progress: Tensor) -> Terms:
@@ -43,12 +43,12 @@ class Objective(nn.Module):
 
 
 def noise_seed(seed: int, step: int, rank: int) -> int:
-    """The seed of a step's random draws: noise, like rows and rates, is a function of the step."""
+    """Return the seed of a step's random draws. Noise, rows and rates are all functions of the step."""
     return int.from_bytes(blake2b(f"{seed} {step} {rank}".encode(), digest_size=7).digest(), "big")
 
 
 class Stepper:
-    """Takes the steps of one stage; may be used for one run after the other if their data have the same shapes."""
+    """Takes the steps of one stage. Several runs can share it, one after the other, if their data have one shape."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Stepper:
         self.generator = torch.cuda.default_generators[fabric.device.index or 0] if on_gpu else torch.default_generator
 
     def take_over(self, labels: Tensor, batches: Batches) -> bool:
-        """Go on with the labels of another run, whose rows lie in the store; False if its batches do not fit."""
+        """Switch to the labels of another run, whose rows are in the store; return False if its batches do not fit."""
         if batches.sizes != self.sizes:
             return False
         self.store.y.copy_(labels)
@@ -85,7 +85,7 @@ class Stepper:
     def run(
         self, batches: Batches, seed: int, steps: range, rates: Sequence[float], progress: Sequence[float]
     ) -> dict[str, float]:
-        """Take some consecutive steps; returns the mean of each term, the one thing that leaves the device."""
+        """Take consecutive steps; return the mean of each term, the only values that leave the device."""
         self._plan(batches, steps, rates, progress)
         for step in steps:
             self.generator.manual_seed(noise_seed(seed, step, self.fabric.global_rank))
@@ -98,7 +98,7 @@ class Stepper:
         return dict(zip(self.names, means.tolist(), strict=True))
 
     def warm_up(self, batches: Batches) -> None:
-        """Compile and capture, as far as asked. It changes weights: the caller puts them back."""
+        """Compile and capture, if wanted. This changes the weights, and the caller must restore them."""
         self._plan(batches, range(1), [0.0], [0.0])
         if self.captured:
             self.graph = capture(self._step, warm_up=self._first_step)

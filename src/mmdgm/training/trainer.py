@@ -1,8 +1,8 @@
-"""The only training loop: stages, schedule, execution of the steps, checkpoints.
+"""The only trainer of the project: stages, schedule, execution of the steps, checkpoints.
 
-A run is a function of (settings, data, seed). A checkpoint holds the model, the optimizer and the step; rates,
-batches and noise are functions of the step. So a resumed run computes what the uninterrupted one would have, on
-the CPU to the last bit.
+A run is a function of (settings, data, seed). A checkpoint holds the model, the optimizer and the step. Rates,
+batches and noise are functions of the step. So a resumed run gives the same result as an uninterrupted one, on the
+CPU to the last bit.
 """
 
 import logging
@@ -29,19 +29,19 @@ from mmdgm.training.plan import Stage, Training
 from mmdgm.training.step import Execution, Objective, Stepper
 
 logger = logging.getLogger("mmdgm")
-# steps after which the start, up to a minute on a GPU, has been made up for
+# number of steps from which compiling, up to a minute on a GPU, saves time
 COMPILING_PAYS = {"cuda": 25_000, "cpu": 10_000}
 COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
-    # random draws as in eager mode and in its order, so that a seed means the same
+    # draw the same random numbers in the same order as eager mode, so that a seed means the same
     "fallback_random": True,
     "reorder_for_peak_memory": False,
 }
 
 
 class Trainer:
-    """A model on its device, ready to be trained, and trained again with other weights and data.
+    """Trains a model on its device, as often as needed, with other weights and data each time.
 
-    All calls of `fit` share one compilation and one capture: give every seed the same trainer.
+    All calls of `fit` share one compilation and one capture, so use the same trainer for every seed.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class Trainer:
         *,
         device: str = "auto",
         fabric: Fabric | None = None,
-        runs: int = 1,  # calls of `fit` to come: compiling pays when there is much to do
-        stride: int | None = None,  # steps that are planned ahead, at most; None: a log interval
+        runs: int = 1,  # expected calls of `fit`; compiling pays if there are many steps
+        stride: int | None = None,  # most steps to plan ahead; None: a log interval
     ):
         self.training, self.model, self.runs, self.stride = training, model, runs, stride
         self.fabric = fabric or make_fabric(Machine(device), precision=training.precision)
         model.to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.store: Store | None = None  # the rows of the latest `fit`
         self._objective = Objective(model)
-        self._modules: dict[bool, nn.Module] = {}  # the objective, by whether it is compiled
+        self._modules: dict[bool, nn.Module] = {}  # keys: whether the objective is compiled
         self._steppers: dict[str, Stepper] = {}  # by stage
         self._failed: set[Execution] = set()
 
@@ -68,9 +68,9 @@ class Trainer:
         return self.fabric.device
 
     def parts(self, store: Store, seed: int) -> list[Part]:
-        """The stages with their batches of a store's rows, which may be anywhere.
+        """Return the stages with their batches of a store's rows. The store may be on any device.
 
-        Steps are counted on from stage to stage. A stage that goes by other labels counts for itself.
+        Step numbers continue from stage to stage. Stages with another label source have their own count.
         """
         parts: list[Part] = []
         for stage in self.training.stages():
@@ -86,7 +86,7 @@ class Trainer:
         return parts
 
     def execution(self, steps: int) -> Execution:
-        """How so many steps are executed: as the settings say, or what pays; less, where that has failed."""
+        """Return the execution mode for this many steps: from the settings, or the fastest; simpler if that failed."""
         alone, on_gpu = self.fabric.world_size == 1, self.device.type == "cuda"
         wanted = self.training.execution
         if wanted == "auto":
@@ -112,7 +112,7 @@ class Trainer:
             part.batches.rows(range(1), rank=self.fabric.global_rank, world_size=self.fabric.world_size)
 
     def compiles_next(self, store: Store) -> bool:
-        """Whether the next `fit` begins with a compilation."""
+        """Return whether the next `fit` starts with a compilation."""
         steps = sum(part.steps for part in self.parts(store, seed=0))
         return not self._steppers and self.execution(steps).startswith("compiled")
 
@@ -128,11 +128,11 @@ class Trainer:
         revise: Callable[[Store], None] | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Summary:
-        """Train through all stages; with `resume`, go on from the checkpoint where there is one.
+        """Train through all stages; with `resume`, continue from the checkpoint if there is one.
 
-        The rows are copied to the device. `revise` may rewrite their values after every log interval (what is
-        filled in for missing ones). A listener that raises StopIteration ends training there; so does `is_over`,
-        asked every `stride` steps.
+        The rows are copied to the device. After every log interval, `revise` may rewrite the filled-in missing
+        values. Training ends when a listener raises StopIteration, or when `is_over`, called every `stride` steps,
+        returns True.
         """
         self.check(store)
         self.take(store, reading)
@@ -144,7 +144,7 @@ class Trainer:
             return loop.finish()
 
     def take(self, store: Store, reading: Reading) -> None:
-        """Copy the rows that the next steps are of to the device: a captured step reads from fixed addresses."""
+        """Copy the rows of the next steps to the device. A captured step reads from fixed addresses."""
         self._objective.reading = reading
         shapes = [None if part is None else (part.shape, part.dtype) for part in store]
         own = self.store or ()
@@ -157,9 +157,9 @@ class Trainer:
                 part.copy_(new)
 
     def stepper(self, part: Part, execution: Execution) -> Stepper:
-        """What takes the steps of a stage, with a fresh optimizer: the one of an earlier run, or a new one.
+        """Return the stepper of a stage, from an earlier run or new, with a fresh optimizer.
 
-        Where compiling or capturing fails, it says so and goes on without, for good.
+        If compiling or capturing fails, the trainer logs a warning and never tries it again.
         """
         assert self.store is not None
         self._objective.settings = part.settings
@@ -172,7 +172,7 @@ class Trainer:
         store = self.store if part.stage.labels == "given" else self.store._replace(y=labels)
         while True:
             try:
-                with trying_algorithms():  # a captured step keeps what it chose
+                with trying_algorithms():  # a captured step keeps the chosen algorithms
                     self._steppers[part.stage.name] = self._prepare(execution, part, store)
                 return self._steppers[part.stage.name]
             except InputError:
@@ -181,7 +181,7 @@ class Trainer:
                 if execution == "plain":
                     raise
                 self._failed.add(execution)
-                self._steppers.clear()  # a failed capture takes the generator from the graphs before it
+                self._steppers.clear()  # a failed capture detaches the generator from earlier graphs
                 reason, failed, execution = one_line(error), execution, self.execution(part.steps)
                 logger.warning("mmdgm: a %s step failed (%s); going on %s", failed, reason, execution)
                 logger.debug("the failure in full", exc_info=error)
@@ -190,7 +190,7 @@ class Trainer:
         compiled = execution in ("compiled", "compiled+captured")
         if compiled not in self._modules:
             self._modules[compiled] = compile_objective(self._objective) if compiled else self._objective
-            if self.fabric.world_size > 1:  # alone, Fabric's wrapper would only cost a tenth of a millisecond
+            if self.fabric.world_size > 1:  # in one process, Fabric's wrapper would only cost a tenth of a millisecond
                 self._modules[compiled] = self.fabric.setup_module(self._modules[compiled])
         rate = torch.tensor(part.stage.learning_rate, device=self.device)
         stepper = Stepper(
@@ -213,7 +213,7 @@ class Trainer:
             state = {name: value.clone() for name, value in self.model.state_dict().items()}
             try:
                 with warnings.catch_warnings():
-                    # float32 means float32 here: faster formats are a setting
+                    # float32 means float32 here; faster formats are a setting
                     warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
                     stepper.warm_up(part.batches)
             finally:
@@ -222,21 +222,21 @@ class Trainer:
         return stepper
 
     def interval(self, stage: Stage) -> int:
-        """Steps of a stage that are planned ahead, at most."""
+        """Return the largest number of steps of a stage to plan ahead."""
         return min(self.stride or stage.log_every, stage.log_every)
 
 
 def compile_objective(objective: Objective) -> nn.Module:
-    """An objective that is compiled when it is first called, for the shapes that it is called with.
+    """Return an objective that is compiled at its first call, for the shapes of that call.
 
-    What was compiled for other objectives is forgotten: torch counts all of them as versions of one function, and
-    after eight goes on uncompiled without a word. They are compiled again if they are called again.
+    This deletes the compiled code of other objectives, which are compiled again at their next call. torch counts
+    all objectives as versions of one function, and after eight versions it silently stops compiling.
     """
     torch.compiler.reset()
     return cast(nn.Module, torch.compile(objective, dynamic=False, options=COMPILE_OPTIONS))
 
 
 def compiles_well(model: nn.Module) -> bool:
-    """Whether compiling makes its steps faster on a CPU: those of MLPs by a tenth, those of conv nets slower."""
+    """Return whether compiling makes steps faster on a CPU: MLPs get a tenth faster, conv nets get slower."""
     has_compiler = any(map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++")))
     return has_compiler and not any(isinstance(part, nn.Conv2d) for part in model.modules())

@@ -1,9 +1,9 @@
-"""The paper's tables and figures on MNIST: presets are trained, measured, and laid beside what the paper prints.
+"""The paper's tables and figures on MNIST: train presets, measure them, compare them with the paper's figures.
 
-paper       the figures that the paper prints
-patterns    what is missing in Tables 4 and 5, and what models make of it
-baselines   what a user might take instead: neighbours, one Gaussian
-tables      which runs a table is made of, and how it is laid out
+printed     the figures that the paper prints
+patterns    the missing pixels of Tables 4 and 5, and the results of models on them
+baselines   simpler imputers: neighbours, one Gaussian
+tables      the runs and the layout of each table
 figures     pictures of trained models
-runner      train and measure what is not there yet, and lay tables out from result.json files
+runner      train and measure what does not exist yet, and make tables from result.json files
 """

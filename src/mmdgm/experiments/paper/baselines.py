@@ -1,4 +1,4 @@
-"""What fills missing pixels without a deep model: the nearest training images, or one Gaussian.
+"""Imputers of missing pixels without a deep model: the nearest training images, or one Gaussian.
 
 Images are `(rows, …)` in [0, 1]; training images are complete.
 """
@@ -16,11 +16,11 @@ BATCH = 100
 
 
 class NearestImages:
-    """The mean of the k training images that are nearest in the observed pixels.
+    """Imputes with the mean of the k training images that are nearest in the observed pixels.
 
     Of 3, 5, 10 and 20, k = 10 has the least error on held-out training images (1,000, four patterns).
-    What `sklearn.impute.KNNImputer` gives, whose loop over columns takes hours here: where the training images are
-    complete, all columns of a row have the same neighbours.
+    `sklearn.impute.KNNImputer` gives the same result, but its loop over columns takes hours here. The training
+    images are complete, so all columns of a row have the same neighbours.
     """
 
     def __init__(self, train: Values, *, k: int = 10, device: str = "cpu"):
@@ -34,7 +34,7 @@ class NearestImages:
             hole = torch.from_numpy(missing[rows]).flatten(1).to(self.train)
             seen = 1 - hole
             shown = torch.from_numpy(np.where(missing[rows], 0, x[rows])).flatten(1).to(self.train)
-            distance = seen @ self.squares.T - 2 * shown @ self.train.T  # but for a constant of the row
+            distance = seen @ self.squares.T - 2 * shown @ self.train.T  # up to a constant per row
             nearest = distance.topk(self.k, dim=1, largest=False).indices
             mean = self.train[nearest].mean(dim=1).cpu().numpy().reshape(x[rows].shape)
             filled[rows] = np.where(missing[rows], mean, x[rows])
@@ -42,7 +42,7 @@ class NearestImages:
 
 
 class OneGaussian:
-    """The conditional mean E[x_m | x_o] = μ_m + Σ_mo Σ_oo⁻¹ (x_o − μ_o), Ledoit and Wolf's Σ; cut to [0, 1]."""
+    """Imputes with E[x_m | x_o] = μ_m + Σ_mo Σ_oo⁻¹ (x_o − μ_o), clipped to [0, 1]; Σ is Ledoit and Wolf's."""
 
     def __init__(self, train: Values, *, device: str = "cpu"):
         fitted = LedoitWolf().fit(train.reshape(len(train), -1).astype(np.float64))
@@ -59,9 +59,9 @@ class OneGaussian:
         return np.concatenate(parts)
 
     def _fill(self, x: Values, holes: Mask, missing: Mask) -> Values:
-        """`holes` `(1 or rows, …)`: one pattern for all rows, or one for each."""
+        """Return filled rows; `holes` `(1 or rows, …)`: one pattern for all rows, or one per row."""
         seen = torch.from_numpy(~holes).flatten(1).to(self.mean)  # 1 where observed
-        # Σ_oo in its place, and the identity where a pixel is missing: all rows' systems have one size
+        # Σ_oo for observed pixels and the identity for missing ones, so that all systems have one size
         both = seen[:, :, None] * seen[:, None, :]
         system = self.covariance * both + torch.diag_embed(1 - seen)
         shown = torch.from_numpy(np.where(missing, 0, x)).flatten(1).to(self.mean)
@@ -72,7 +72,7 @@ class OneGaussian:
 
 
 def _solve(systems: Tensor, rows: Tensor) -> Tensor:
-    """Each row's solution of its system, or of the only one."""
+    """Solve one linear system per row, or the same system for all rows."""
     factor = torch.linalg.cholesky(systems)
     if len(systems) == 1:
         return torch.cholesky_solve(rows.T, factor[0]).T

@@ -1,7 +1,7 @@
-"""Class-conditional samples beside the labels that they were learned from, and what they are worth in numbers.
+"""Class-conditional samples beside the labeled images of training, and two measures of their quality.
 
-agreement      samples that a classifier trained on real images puts into the class that was asked for
-trained on     test error of a classifier that has seen samples alone
+agreement      samples that a classifier trained on real images assigns to the wanted class
+trained on     test error of a classifier that was trained on samples only
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ TRAINING = Training(epochs=20, batch=100, learning_rate=1e-3)
 
 
 def make_conditional_figures(work: Reproduction) -> list[Path]:
-    """Draw and measure; the models are trained first where they are not there."""
+    """Draw and measure samples; train the models first if they do not exist; return the files."""
     dataset = work.dataset()
     per_class = SAMPLES // 20 if work.quick else SAMPLES
     training = replace(TRAINING, epochs=2) if work.quick else TRAINING
@@ -65,7 +65,7 @@ def make_conditional_figures(work: Reproduction) -> list[Path]:
 
 
 def draw_samples(path: Path, estimator: Estimator, preset: str, dataset: Dataset) -> None:
-    """The labeled images, a row for each class; samples, a row for each class and a code for each column."""
+    """Save the labeled images, one row per class, beside samples with one row per class and one code per column."""
     rows = split_rows(dataset, find_preset(preset).config, seed=0)
     known = np.flatnonzero(rows.y >= 0)
     order = known[np.argsort(rows.y[known], kind="stable")]
@@ -80,13 +80,13 @@ def draw_samples(path: Path, estimator: Estimator, preset: str, dataset: Dataset
 def class_samples(
     estimator: Estimator, per_class: int, *, seed: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Samples as networks see them, so many of each class, and the numbers of the classes."""
+    """Return samples as network inputs, `per_class` of each class, and their class numbers."""
     y = np.repeat(np.arange(len(estimator.classes_)), per_class)
     return estimator.inputs(estimator.sample(len(y), y=estimator.classes_[y], random_state=seed)), y
 
 
 def learn_from_samples(x: NDArray[np.float32], y: NDArray[np.int64], training: Training, *, device: str) -> Any:
-    """Conv-MMCVA's classifier, trained by the hinge loss on these images alone."""
+    """Return Conv-MMCVA's classifier, trained with the hinge loss on these images only."""
     torch.manual_seed(0)
     model = CLASSIFIER.build(x.shape[1:], n_classes=int(y.max()) + 1, n_rows=len(x))
     Trainer(model, training, device=device).fit(Store(torch.from_numpy(x), torch.from_numpy(y)), seed=0)

@@ -8,7 +8,7 @@ from mmdgm.experiments.paper import printed as paper
 from mmdgm.experiments.paper.sheets import ABSENT, Results, Sheet, Table, marked, mean_and_deviation, quick_note
 from mmdgm.report import plots
 
-# our rows of Table 6: presets of its three columns
+# our rows of Table 6, with the presets of its three columns
 TABLE_6 = {
     "Conv-MMCVA": ("mnist-mmcva-100", "mnist-mmcva-1000", "mnist-mmcva-all"),
     "Conv-MMCVA, the authors' schedule": ("mnist-mmcva-100-authors", None, None),
@@ -37,7 +37,7 @@ ABLATIONS = {
     "mnist-conv-mmva-100": "naive: Conv-MMVA, unlabeled rows in the bound alone",
     "mnist-m2-100": "M2: sums over labels, cross entropy",
 }
-# they differ much in half of the seeds and little in the others, so they have ten
+# ten seeds, because these two differ much in half of the seeds and little in the others
 ABLATION_SEEDS = {FULL: 10, "mnist-mmcva-100-classifier": 10}
 CURVE = {
     100: FULL,
@@ -49,12 +49,12 @@ CURVE = {
 
 
 def errors(results: Results, preset: str) -> list[float]:
-    """Test errors of a preset's runs, in percent."""
+    """Return the test errors of a preset's runs, in percent."""
     return [run["error_percent"] for run in results.get(preset, [])]
 
 
 def table_6(results: Results) -> list[Sheet]:
-    """Error by the number of labels, and what a run takes."""
+    """Return Table 6: error by the number of labels, and the costs of a run."""
     rows = [[name, *figures, "quoted by the paper"] for name, figures in paper.TABLE_6_QUOTED.items()]
     rows.append(["Conv-MMCVA", *paper.TABLE_6, "the paper"])
     for name, presets in TABLE_6.items():
@@ -83,7 +83,7 @@ def table_6(results: Results) -> list[Sheet]:
 
 
 def cost(results: Results, preset: str) -> list[str]:
-    """A row: the bound of a preset's runs, and what they took."""
+    """Return a row with the bound and the costs of a preset's runs."""
     runs = results.get(preset, [])
     if not runs:
         return [preset, "0", *[ABSENT] * 5]
@@ -94,7 +94,7 @@ def cost(results: Results, preset: str) -> list[str]:
 
 
 def ablations(results: Results) -> list[Sheet]:
-    """What each part of the objective is worth, beside the full model on the same labeled images."""
+    """Return the ablations: the effect of each part of the objective, on the same labeled images as the full model."""
     full = {run["seed"]: run["error_percent"] for run in results.get(FULL, [])}
     rows = []
     for preset, words in ABLATIONS.items():
@@ -119,7 +119,7 @@ def ablations(results: Results) -> list[Sheet]:
 
 
 def label_curve(results: Results) -> list[Sheet]:
-    """Error by the number of labels, with one setting for all."""
+    """Return the label curve: error by the number of labels, with the same settings for all."""
     rows = [
         [
             f"{n:,}" + marked(results.get(preset, [])),
@@ -142,7 +142,7 @@ def label_curve(results: Results) -> list[Sheet]:
 
 
 def draw_label_curve(path: Path, results: Results) -> None:
-    """A line for each seed; across, what other models reach with all labels."""
+    """Draw one line per seed; horizontal lines are the errors of other models with all labels."""
     by_seed: dict[int, dict[int, float]] = {}
     for n, preset in CURVE.items():
         for run in results.get(preset, []):
@@ -170,7 +170,7 @@ TABLES = (
         name="label-curve",
         presets=tuple(CURVE.values()),
         lay_out=label_curve,
-        seeds=dict.fromkeys(CURVE.values(), 3),  # the other tables show more of mnist-mmcva-100
+        seeds=dict.fromkeys(CURVE.values(), 3),  # the other tables use more seeds of mnist-mmcva-100
         draw=draw_label_curve,
     ),
 )

@@ -1,4 +1,4 @@
-"""The paper's pictures on MNIST, of the runs with seed 0 of the four models."""
+"""The paper's pictures on MNIST, from the runs of the four models with seed 0."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ NEIGHBOURS = 10
 
 
 def make_figures(work: Reproduction) -> list[Path]:
-    """Draw all of them; the models are trained first where they are not there."""
+    """Draw all figures; train the models first if they do not exist; return the files."""
     dataset = work.dataset()
     models = {generative_name(preset): work.trained(preset) for preset in PRESETS}
     folder = work.out / FIGURES
@@ -46,22 +46,22 @@ def make_figures(work: Reproduction) -> list[Path]:
 
 
 def samples(estimator: Estimator) -> NDArray[Any]:
-    """A hundred decoder means."""
+    """Return a grid of a hundred decoder means."""
     assert isinstance(estimator.codec_, ImageCodec)
     return as_pictures(estimator.codec_, sample_grid(estimator, columns=10, rows=10)["x"])
 
 
 def rounds(model: VAE, dataset: Dataset, pattern: str, *, images: int = 8) -> NDArray[Any]:
-    """A line for each image: as it is, with its hole, and after each round of the iterative inference."""
+    """Return one line per image: the original, with a hole, and after each round of the iterative inference."""
     x = unit_images(dataset, images)
     holes = np.where(mask_of(pattern, x.shape), np.float32(np.nan), x)
-    # with one seed, the state after n rounds is on the way to that after n + 1
+    # with one seed, n + 1 rounds continue the state after n rounds
     after = [impute(model, holes, method="draw", rounds=n) for n in range(1, ROUNDS + 1)]
     return np.stack([x, holes, *after], axis=1)
 
 
 def completions(model: VAE, dataset: Dataset, *, images: int = 20) -> NDArray[Any]:
-    """Lines: images, with holes of 12×12, filled by a sample, and by the posterior mean."""
+    """Return four lines: images, with holes of 12×12, filled by a sample, and filled by the posterior mean."""
     x = unit_images(dataset, images)
     holes = np.where(mask_of("Rect 12", x.shape), np.float32(np.nan), x)
     filled = [impute(model, holes, method=method) for method in ("draw", "posterior")]
@@ -69,7 +69,7 @@ def completions(model: VAE, dataset: Dataset, *, images: int = 20) -> NDArray[An
 
 
 def draw_embeddings(folder: Path, models: dict[str, Estimator], dataset: Dataset) -> list[Path]:
-    """t-SNE of features of the same test images, and a number: how well neighbours in the plane tell the class."""
+    """Draw t-SNE of the features of the same test images, and measure how well neighbours predict the class."""
     x, y = channels_last(dataset.x_test[:EMBEDDED]), dataset.y_test[:EMBEDDED]
     panels, figures = {}, {}
     for name, estimator in models.items():
@@ -84,5 +84,5 @@ def draw_embeddings(folder: Path, models: dict[str, Estimator], dataset: Dataset
 
 
 def accuracy(points: NDArray[Any], y: NDArray[Any]) -> float:
-    """Of a nearest-neighbour classifier, by tenfold cross-validation."""
+    """Return the accuracy of a nearest-neighbour classifier, by tenfold cross-validation."""
     return float(cross_val_score(KNeighborsClassifier(NEIGHBOURS), points, y, cv=10).mean())

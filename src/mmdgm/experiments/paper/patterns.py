@@ -1,6 +1,6 @@
-"""Tables 4 and 5: test images with missing pixels, and what trained models make of them.
+"""Tables 4 and 5: test images with missing pixels, and the results of trained models on them.
 
-Every model is given the same masks. "draw" is the paper's procedure, 100 rounds of the iterative inference; "mean"
+Every model gets the same masks. "draw" is the paper's procedure, 100 rounds of the iterative inference. "mean"
 fills in the posterior mean.
 """
 
@@ -16,26 +16,26 @@ from mmdgm.inference.evaluation import predict_scores
 from mmdgm.inference.imputation import impute, missing_mse
 
 Values = NDArray[np.float32]
-Figures = dict[str, dict[str, dict[str, float]]]  # by pattern, method, and what is measured
+Figures = dict[str, dict[str, dict[str, float]]]  # by pattern, method, and measure
 MASK_SEED = 0
-METHODS = {"draw": "draw", "mean": "posterior"}  # as results name them
+METHODS = {"draw": "draw", "mean": "posterior"}  # names in the results, and names of `impute`
 
 
 def mask_of(pattern: str, shape: tuple[int, ...]) -> Mask:
-    """What is missing under a name such as `Rand-Drop 0.6` or `Rect 12`."""
+    """Return the mask of a pattern such as `Rand-Drop 0.6` or `Rect 12`."""
     kind, size = pattern.split()
     return rand_drop(shape, float(size), seed=MASK_SEED) if kind == "Rand-Drop" else rect(shape, int(size), int(size))
 
 
 def unit_images(dataset: Dataset, rows: int | None = None) -> Values:
-    """The first test images in [0, 1]."""
+    """Return the first test images in [0, 1]."""
     return (dataset.x_test[:rows] / dataset.scale).astype(np.float32)
 
 
 def missing_pixels(model: Any, dataset: Dataset, *, rows: int | None, seed: int) -> Figures:
-    """Of every pattern and method, the squared error over missing pixels and the percentage of wrong predictions.
+    """Return the squared error over missing pixels and the percentage of wrong predictions, by pattern and method.
 
-    A model that cannot impute sees uniform noise in their place ("noise").
+    A model that cannot impute gets uniform noise in the missing pixels ("noise").
     """
     x, y = unit_images(dataset, rows), dataset.y_test[:rows]
     noise = np.random.default_rng(seed).random(x.shape, dtype=np.float32)

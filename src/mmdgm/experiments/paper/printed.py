@@ -1,6 +1,6 @@
 """The figures that the paper prints: error in percent, bound in nats, squared error of pixels in [0, 1].
 
-Cells go by the names of their presets.
+Keys are the names of presets.
 """
 
 TABLE_1 = {"mnist-va": 1.04, "mnist-mmva": 0.90, "mnist-conv-va": 1.35, "mnist-conv-mmva": 0.45}

@@ -1,11 +1,11 @@
-"""Train and measure what a table needs, and lay the table out from the result.json files.
+"""Train and measure what a table needs, and make the table from the result.json files.
 
     OUT/runs/PRESET/seed-N/                a run with its weights and its result.json; several tables read it
     OUT/missing/CELL/seed-N/result.json    a model or a baseline on images with missing pixels: Tables 4, 5
     OUT/TABLE.md                           the table; some have a picture too, OUT/TABLE.png
 
-A command does only what is not there yet, so an interrupted command continues when it is given again. A run that
-was stopped, for example at a trivial solution, is not trained again: tables do not count it, and a note says so.
+A command does only the work that is missing, so an interrupted command continues when it is repeated. A run that
+was stopped, for example at a trivial solution, is not trained again. Tables do not count it, and a note says so.
 """
 
 import time
@@ -35,9 +35,9 @@ from mmdgm.settings import replace_settings
 
 QUICK_ROWS = 500
 DONE, STOPPED = "done", "stopped"
-# Minutes on two CPU cores, by preset or by the way of training. Conv nets want small batches and little dropout to
-# leave the trivial solution so soon: with the preset's, Conv-MMVA still has a hinge of 1 after three epochs. The
-# narrow classifier starts slowly: after an epoch it still errs 12 to 26 %
+# Settings for minutes on two CPU cores, by preset or by class of training. Conv nets need small batches and little
+# dropout to leave the trivial solution quickly: with the preset's settings, Conv-MMVA has a hinge of 1 after three
+# epochs. The narrow classifier starts slowly: after one epoch its error is 12 to 26 %
 WIDE = {"epochs": 1, "unlabeled_batch": 150, "narrow": False}
 QUICK: dict[str, dict[str, Any]] = {
     "mnist-va": {"epochs": 10},
@@ -56,10 +56,10 @@ QUICK: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Where results go, and how they are made."""
+    """The place of results, and the options for making them."""
 
     out: Path
-    seeds: int | None  # of each model; None: the table's own number, with quick 1
+    seeds: int | None  # per model; None: the table's own number, or 1 if quick
     quick: bool
     console: Console
     data_dir: Path | None = None
@@ -96,7 +96,7 @@ class Reproduction:
         return sheets, files
 
     def measure_runs(self, preset: str, seeds: list[int]) -> None:
-        """Train these runs where they are not there, and measure those that reached their end."""
+        """Train these runs if they do not exist, and measure the finished ones."""
         self.train_or_explain(preset, seeds)
         for seed in seeds:
             result = read_json(self.run_folder(preset, seed).result)
@@ -104,14 +104,14 @@ class Reproduction:
                 write_json(self.missing_file(preset, seed), self.measure(preset, seed, result))
 
     def train_or_explain(self, preset: str, seeds: list[int]) -> None:
-        """Train these runs; where training is stopped, print why."""
+        """Train these runs; if training is stopped, print the reason."""
         try:
             self.train(preset, seeds)
         except TrainingStopped as error:
             self.console.print(f"{preset}: {error}", markup=False, highlight=False, soft_wrap=True)
 
     def train(self, preset: str, seeds: list[int]) -> None:
-        """Train these runs of a preset, or go on with them."""
+        """Train these runs of a preset, or resume them."""
         pairs = [(seed, self.run_folder(preset, seed)) for seed in seeds]
         for folder in [folder for _, folder in pairs if folder.config.exists()]:
             self.check_same(preset, folder.about()["config"], folder.path)
@@ -130,12 +130,12 @@ class Reproduction:
         )
 
     def trained(self, preset: str, seed: int = 0) -> Estimator:
-        """The estimator of a run, which is trained first where it is not there."""
+        """Return the estimator of a run; train it first if it does not exist."""
         self.train(preset, [seed])
         return load(self.run_folder(preset, seed).path, device=self.device)
 
     def check_results(self, table: Table) -> None:
-        """Raise InputError if results that are there were made with other settings."""
+        """Raise InputError if existing results were made with other settings."""
         for preset in table.presets:
             for folder in dict.fromkeys((RUNS, table.folder)):
                 cell = self.out / folder / preset
@@ -144,13 +144,13 @@ class Reproduction:
                     self.check_same(preset, saved, cell / f"seed-{seed}" / "result.json")
 
     def check_same(self, preset: str, saved: dict[str, Any], where: Path) -> None:
-        """Refuse what was made with other settings: a quick run, or one of an older preset."""
+        """Raise InputError if a result was made with other settings: a quick run, or an older preset."""
         for key, before, now in differing_settings(saved, self.config(preset)[0]):
             if key != "checkpoint_seconds":
                 raise InputError(f"{where}: made with {key}={before}, not {now}; choose another --out")
 
     def config(self, preset: str) -> tuple[Config, dict[str, Any]]:
-        """A preset's config, shortened where it is to be quick, and what that changes."""
+        """Return a preset's config, shortened if quick, and the changed settings."""
         config = find_preset(preset).config
         if not self.quick:
             return config, {}
@@ -158,7 +158,7 @@ class Reproduction:
         return replace_settings(config, changes), changes
 
     def measure(self, preset: str, seed: int, trained: dict[str, Any]) -> dict[str, Any]:
-        """What a trained model makes of missing pixels."""
+        """Return the result of a trained model on images with missing pixels."""
         estimator = self.trained(preset, seed)
         began = time.monotonic()
         with self.console.status(f"{preset} seed {seed}: test images with missing pixels"):
@@ -174,7 +174,7 @@ class Reproduction:
         }
 
     def measure_baseline(self, name: str) -> dict[str, Any]:
-        """The same masks filled without a deep model."""
+        """Return the result of an imputer without a deep model on the same masks."""
         dataset = self.dataset()
         device = str(pick_device(self.device))
         train = (dataset.x_train / dataset.scale).astype(np.float32)
@@ -206,7 +206,7 @@ class Reproduction:
 
     @property
     def rows(self) -> int | None:
-        """Test images that are given holes; None: all."""
+        """The number of test images that get holes; None: all."""
         return QUICK_ROWS if self.quick else None
 
     def dataset(self) -> Dataset:
@@ -214,7 +214,7 @@ class Reproduction:
 
 
 def lay_out(out: Path, table: Table) -> list[Sheet]:
-    """The table of the results in `out`, with a note on runs that were stopped: their cells do not count them."""
+    """Return the table of the results in `out`, with a note on stopped runs, which are not counted."""
     *sheets, last = table.lay_out(read_results(out, table))
     stopped = [
         f"{preset} seed {seed} was stopped and is not counted: {result['reason'].partition(';')[0]}."
@@ -226,7 +226,7 @@ def lay_out(out: Path, table: Table) -> list[Sheet]:
 
 
 def read_results(out: Path, table: Table) -> dict[str, list[dict[str, Any]]]:
-    """The results of each cell's runs that reached their end, by seed."""
+    """Return the results of each cell's finished runs, in the order of seeds."""
     cells = {
         cell: results_by_seed(out / table.folder / cell, table.seeds.get(cell)).values()
         for cell in (*table.presets, *table.baselines)
@@ -235,13 +235,13 @@ def read_results(out: Path, table: Table) -> dict[str, list[dict[str, Any]]]:
 
 
 def results_by_seed(cell: Path, count: int | None = None) -> dict[int, dict[str, Any]]:
-    """The result.json files in a cell's folder, of the seeds below `count` or of all, in the order of seeds."""
+    """Return the result.json files of a cell by seed, in order, for the seeds below `count` or for all."""
     files = {seed_of(file): file for file in cell.glob("seed-*/result.json")}
     return {seed: read_json(files[seed]) for seed in sorted(files) if count is None or seed < count}
 
 
 def seed_of(file: Path) -> int:
-    """The seed that a result.json's folder is named after."""
+    """Return the seed from the name of a result.json's folder."""
     try:
         return int(file.parent.name.removeprefix("seed-"))
     except ValueError:

@@ -1,6 +1,6 @@
-"""Tables as values: which runs they are made of, how they are laid out, and the words that all of them use.
+"""Tables as values: their runs, their layout, and the words that all of them use.
 
-A table reads nothing but result.json files.
+A table reads only result.json files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,12 @@ import numpy as np
 from mmdgm.experiments.presets import find_preset
 
 Result = Mapping[str, Any]  # a result.json
-Results = Mapping[str, Sequence[Result]]  # of each cell, by seed
+Results = Mapping[str, Sequence[Result]]  # for each cell, in the order of seeds
 ABSENT = "–"
 SEEDS = 3
 # folders of result.json files: training runs; trained models and baselines on images with missing pixels
 RUNS, MISSING = "runs", "missing"
-# cells that are no trained models, and what they are called
+# cells that are not trained models, and their titles
 BASELINES = {"nearest-images": "10 nearest", "one-gaussian": "one Gaussian"}
 
 
@@ -38,7 +38,7 @@ class Sheet:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table: of the paper, or of what its text reports."""
+    """A table of the paper, or of figures in the paper's text."""
 
     name: str
     presets: tuple[str, ...]
@@ -51,17 +51,17 @@ class Table:
 
 
 def markdown(sheets: Sequence[Sheet]) -> str:
-    """Sheets one after the other."""
+    """Return the sheets as Markdown, one after the other."""
     return "\n".join(sheet.markdown() for sheet in sheets)
 
 
 def number(value: Any, digits: int) -> str:
-    """A number as text, with a minus sign and commas between thousands."""
+    """Return a number as text, with a minus sign and commas between thousands."""
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
 def mean_and_deviation(values: Sequence[float], digits: int) -> str:
-    """Mean ± standard deviation over seeds."""
+    """Return the mean ± standard deviation over seeds as text."""
     if not values:
         return ABSENT
     mean = number(np.mean(values), digits)
@@ -69,24 +69,24 @@ def mean_and_deviation(values: Sequence[float], digits: int) -> str:
 
 
 def model_name(preset: str) -> str:
-    """What the paper calls a preset's model."""
+    """Return the paper's name of a preset's model."""
     return find_preset(preset).model_name
 
 
 def generative_name(preset: str) -> str:
-    """The same without the classifier that was trained afterwards."""
+    """Return the model's name without the classifier that was trained afterwards."""
     return model_name(preset).removesuffix("+Pegasos")
 
 
 def quick_note(results: Results) -> list[str]:
-    """A line where some runs are shortened ones."""
+    """Return a note if some runs are shortened."""
     cells = [cell for cell, runs in results.items() if any(run.get("quick") for run in runs)]
     quick = sorted({BASELINES.get(cell) or model_name(cell) for cell in cells})
     return [f"Quick, that is shortened runs: {', '.join(quick)}."] if quick else []
 
 
 def seeds_of(results: Results, presets: Sequence[str]) -> str:
-    """How many runs there are of each model."""
+    """Return a note with the number of runs of each model."""
     return "Seeds: " + ", ".join(f"{generative_name(p)} {len(results.get(p, []))}" for p in presets) + "."
 
 

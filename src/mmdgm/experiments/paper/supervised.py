@@ -18,7 +18,7 @@ from mmdgm.experiments.paper.sheets import (
 
 
 def table_1(results: Results) -> list[Sheet]:
-    """Error with all labels."""
+    """Return Table 1: error with all labels."""
     rows = []
     for preset, printed in paper.TABLE_1.items():
         runs = results.get(preset, [])
@@ -38,12 +38,12 @@ def table_1(results: Results) -> list[Sheet]:
 
 
 def preset_of(C: int) -> str:
-    """The preset of a row of Table 3."""
+    """Return the preset of a row of Table 3."""
     return f"mnist-conv-mmva-C{C}" if C else "mnist-conv-va"
 
 
 def table_3(results: Results) -> list[Sheet]:
-    """The weight of the margin: error falls, the bound too."""
+    """Return Table 3: with a larger weight of the margin, the error falls, and so does the bound."""
     rows = []
     for C, (error, bound) in paper.TABLE_3.items():
         runs = results.get(preset_of(C), [])
@@ -67,12 +67,12 @@ def table_3(results: Results) -> list[Sheet]:
 
 
 def with_missing(results: Results, cell: str, pattern: str, method: str, what: str) -> list[float]:
-    """A figure of images with missing pixels, by seed."""
+    """Return one figure on images with missing pixels, in the order of seeds."""
     return [run["missing"][pattern][method][what] for run in results.get(cell, [])]
 
 
 def table_4(results: Results) -> list[Sheet]:
-    """Imputation: the paper's procedure beside the paper's figures, then posterior means beside other imputers."""
+    """Return Table 4: the paper's procedure with the paper's figures, then posterior means with other imputers."""
     presets = paper.TABLE_4_PRESETS
     names = list(map(generative_name, presets))
 
@@ -106,7 +106,7 @@ def table_4(results: Results) -> list[Sheet]:
 
 
 def table_5(results: Results) -> list[Sheet]:
-    """Classification of incomplete images."""
+    """Return Table 5: classification of incomplete images."""
     presets = paper.TABLE_5_PRESETS
     cnn, *generative = presets
     names = list(map(generative_name, presets))
