@@ -71,7 +71,15 @@ def test_scale_is_what_the_values_are_divided_by(answer, trained, holes):
     answer("impute", trained, "holes.npz", "--rounds", 2, *CPU)
     np.savez("unit.npz", x=holes / 16)
     answer("impute", trained, "unit.npz", "--rounds", 2, "--scale", 1, *CPU)
-    np.testing.assert_allclose(np.load("unit-imputed.npz")["x"], np.load("holes-imputed.npz")["x"], atol=1e-4)
+    filled, unit = np.load("holes-imputed.npz")["x"], np.load("unit-imputed.npz")["x"]
+    np.testing.assert_allclose(unit, filled / 16, atol=1e-5)  # on the user's scale
+    np.testing.assert_array_equal(unit[~np.isnan(holes)], (holes / 16)[~np.isnan(holes)])
+    flat = (holes / 16).reshape(len(holes), -1).astype(np.float32)
+    np.savez("flat.npz", x=flat)
+    answer("impute", trained, "flat.npz", "--rounds", 2, "--scale", 1, *CPU)
+    back = np.load("flat-imputed.npz")["x"]
+    assert (back.shape, back.dtype) == (flat.shape, np.float32)
+    np.testing.assert_allclose(back, unit.reshape(flat.shape), atol=1e-3)
 
 
 def test_nothing_missing_is_said(mmdgm, trained, tmp_path):

@@ -271,16 +271,17 @@ def test_an_estimator_saved_from_python_is_a_run(answer, tmp_path):
 
 @pytest.mark.parametrize("kind", ["trained", "own"])
 def test_images_on_another_scale_are_told_in_one_line(mmdgm, own, trained, tmp_path, monkeypatch, kind):
-    """Presets' runs and own ones alike: scores are given, since only the user knows the scale."""
+    """Presets' runs and own ones alike; values of at most 1 are refused, since --scale 1 would say what they are."""
     monkeypatch.chdir(tmp_path)
     run = trained if kind == "trained" else own / "digits"
     x = DIGITS.x_train[:60, 0].astype(np.float64)
-    for factor, lines in ((1, 0), (1 / 16, 1), (16, 1)):
+    for factor, lines, expected in ((1, 0, 0), (1 / 16, 1, 2), (16, 1, 0)):
         np.savez("x.npz", x=np.where(np.arange(8) == 3, np.nan, x * factor))
         for words in (("predict",), ("impute", "--rounds", 2)):
             code, _, err = mmdgm(*words, run, "x.npz", "--json")
-            assert (code, len(err.splitlines())) == (0, lines), err
-            assert not lines or f"X lies between 0 and {16 * factor:g}, but the images that the model" in err
+            assert (code, len(err.splitlines())) == (expected, lines), err
+            assert expected == 0 or "--scale 1" in err
+            assert lines == 0 or expected or f"between 0 and {16 * factor:g}" in err
 
 
 # --- models that cannot do everything --------------------------------------------------------------------

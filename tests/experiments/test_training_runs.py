@@ -153,7 +153,7 @@ def test_a_run_that_got_into_the_folder_meanwhile_is_not_written_over(tmp_path, 
 
 
 def test_a_stopped_run_says_so_and_is_no_model(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("mmdgm.models.losses.hinge", lambda scores, y, margin: scores.sum(1) * float("nan"))
+    monkeypatch.setattr("mmdgm.models.losses.hinge", lambda scores, y, **_: scores.sum(1) * float("nan"))
     with pytest.raises(TrainingStopped, match="no number"):
         train(tmp_path, console=quiet)
     result = json.loads((tmp_path / "result.json").read_text())
@@ -306,6 +306,6 @@ def test_rows_with_holes_are_judged_after_imputation(trained):
     X = channels_last(dataset.x_test[:100]).astype(float)
     X[:, 2:5, 2:5] = np.nan
     found = evaluate(estimator, X, dataset.y_test[:100])
-    filled = evaluate(estimator, estimator.impute(X), dataset.y_test[:100])
-    assert found == filled
+    filled = evaluate(estimator, estimator.impute(X, n_iter=20), dataset.y_test[:100])
+    assert found == pytest.approx(filled, rel=1e-3)  # what is imputed goes through the codec and back
     assert found["error_percent"] < 70

@@ -1,7 +1,6 @@
 """Pictures of a fitted estimator: grids of samples, images on their scale, holes and what fills them."""
 
 import copy
-import dataclasses
 
 import numpy as np
 import pytest
@@ -106,7 +105,3 @@ def test_what_there_is_to_show_is_shown(fitted, unconditional, tmp_path):
         assert picture.size == (16 * 50 + 2, 5 * 50 + 2)
     save_figures(tmp_path / "alone", unconditional)
     assert files("alone") == ["curves.png", "samples.png"]
-    normalised = copy.copy(unconditional)
-    normalised.codec_ = dataclasses.replace(unconditional.codec_, normalised=True)
-    save_figures(tmp_path / "normalised", normalised, load_digits().images[:16])
-    assert files("normalised") == ["curves.png", "samples.png"]

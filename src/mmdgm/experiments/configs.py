@@ -92,10 +92,18 @@ def differing_settings(saved: Mapping[str, Any], config: Config) -> Iterator[tup
     """
     now = config_to_json(config)
     for part in ("data", "model", "training"):
-        before = defaults(getattr(config, part)) | saved.get(part, {})
+        before = _with_defaults(defaults(getattr(config, part)), saved.get(part, {}))
         for key, value in now[part].items():
             if before.get(key) != value:
                 yield key, before.get(key), value
+
+
+def _with_defaults(known: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return saved values, with the defaults of settings that they do not name, in their parts too."""
+    parts = {
+        key: _with_defaults(known[key], value) for key, value in saved.items() if isinstance(known.get(key), dict)
+    }
+    return {**known, **saved, **parts}
 
 
 def variant(config: Config, suffix: str, **changes: float) -> Config:

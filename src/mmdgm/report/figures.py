@@ -13,6 +13,7 @@ from mmdgm.inference.imputation import impute
 from mmdgm.report import plots
 
 Estimator = MMCVAClassifier | MMVAClassifier
+ROUNDS = 20  # of imputation
 
 
 def save_figures(folder: Path, estimator: Estimator, X: NDArray[Any] | None = None) -> None:
@@ -27,10 +28,10 @@ def save_figures(folder: Path, estimator: Estimator, X: NDArray[Any] | None = No
         return
     truth = estimator.inputs(X)
     height, width = truth.shape[2:]
-    lines = [truth]
-    for missing in (rect(truth.shape, height * 3 // 7, width * 3 // 7), rand_drop(truth.shape, 0.6, seed=0)):
-        holes = np.where(missing, np.float32(np.nan), truth)
-        lines += [holes, impute(estimator.model_, holes, start=estimator.fill_)]
+    masks = (rect(truth.shape, height * 3 // 7, width * 3 // 7), rand_drop(truth.shape, 0.6, seed=0))
+    holes = [np.where(missing, np.float32(np.nan), truth) for missing in masks]
+    filled = impute(estimator.model_, np.concatenate(holes), rounds=ROUNDS, start=estimator.fill_)
+    lines = [truth, holes[0], filled[: len(truth)], holes[1], filled[len(truth) :]]
     decoded = np.stack([estimator.codec_.decode(rows) for rows in lines])
     plots.save_grid(folder / "imputations.png", as_pictures(estimator.codec_, decoded))
 
