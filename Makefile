@@ -20,7 +20,7 @@ types: $(VENV)/installed
 
 # one thread per worker: two workers on two cores are faster than two threads each
 tests: $(VENV)/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 # speed on this machine, beside other libraries where they are installed (benchmarks/peers)
 bench: $(VENV)/installed

@@ -16,7 +16,7 @@ def evaluate(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DATA]",
+            metavar="DATA",
             help="Labeled rows, as for `mmdgm fit`. Default: the test rows of a preset's data set.",
         ),
     ] = None,

@@ -20,20 +20,20 @@ class Place(NamedTuple):
 COMMANDS = {
     "list": Place("presets", "list_", "Show the presets, or the settings of one."),
     "train": Place(
-        "train", "train", "Train one of the paper's presets, and leave model, figures and result.json in a folder."
+        "train", "train", "Train one of the paper's presets, and write model, figures and result.json to a folder."
     ),
     "fit": Place(
-        "fit", "fit", "Train a model of your own data, and leave model, figures and result.json in a folder."
+        "fit", "fit", "Train a model on your own data, and write model, figures and result.json to a folder."
     ),
     "evaluate": Place("evaluate", "evaluate", "Print a run's error and bound on labeled rows, or on its test set."),
     "predict": Place(
         "predict",
         "predict",
-        "Classify your own images or rows: a CSV file with prediction and scores of each, and a count per class.",
+        "Classify your own images or rows; write a CSV file with prediction and scores.",
     ),
-    "sample": Place("sample", "sample", "Generate rows like those of training: an npz or CSV file, and a PNG grid."),
+    "sample": Place("sample", "sample", "Generate rows like the training data: an npz or CSV file, and a PNG grid."),
     "impute": Place(
-        "impute", "impute", "Fill missing values: an npz or CSV file, and a picture of images before and after."
+        "impute", "impute", "Fill missing values; write an npz or CSV file, and a picture of images before and after."
     ),
     "export": Place(
         "export", "export", "Write a run's classifier as a file that other programs can run, and check its scores."
@@ -41,7 +41,7 @@ COMMANDS = {
     "reproduce": Place(
         "reproduce",
         "reproduce",
-        "Train what one of the paper's tables is made of, and lay ours beside the paper's figures.",
+        "Train the models of one of the paper's tables, and show our figures beside the paper's.",
     ),
     "data": Place("data", "data", "See, fetch and check the data sets."),
 }

@@ -11,6 +11,7 @@ from mmdgm.data.codecs import Codec
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import Labels, Network
 from mmdgm.estimators.classifier_base import GenerativeClassifier
+from mmdgm.estimators.parameters import store_parameters
 from mmdgm.inference.per_row import Values
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.propagation.features import has_outlines
@@ -121,30 +122,7 @@ class MMCVAClassifier(GenerativeClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.network = network
-        self.hidden = hidden
-        self.z = z
-        self.likelihood = likelihood
-        self.alpha = alpha
-        self.hat_weight = hat_weight
-        self.balance_weight = balance_weight
-        self.margin = margin
-        self.dropout = dropout
-        self.propagate_labels = propagate_labels
-        self.unlabeled = unlabeled
-        self.class_weight = class_weight
-        self.class_prior = class_prior
-        self.warm_start = warm_start
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.max_epochs = max_epochs
-        self.max_time = max_time
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     def _config(self, codec: Codec) -> MaxMarginConditionalVAEConfig:
         return MaxMarginConditionalVAEConfig(
@@ -222,26 +200,7 @@ class MMVAClassifier(GenerativeClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.network = network
-        self.hidden = hidden
-        self.z = z
-        self.likelihood = likelihood
-        self.C = C
-        self.margin = margin
-        self.dropout = dropout
-        self.unlabeled = unlabeled
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.max_epochs = max_epochs
-        self.max_time = max_time
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     def _config(self, codec: Codec) -> MaxMarginVAEConfig:
         networks = self._networks(codec)

@@ -14,7 +14,7 @@ from mmdgm.data.labels import holds_classes
 from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.estimators.fitting import FitRun
-from mmdgm.estimators.parameters import check_parameters
+from mmdgm.estimators.parameters import check_parameters, store_parameters
 from mmdgm.estimators.validation import tell_inputs
 from mmdgm.models import VAEConfig
 
@@ -29,12 +29,7 @@ class GenerativeModel(GenerativeEstimator):
     def __init__(
         self, *, max_epochs: Any, max_time: Any, device: Any, precision: Any, random_state: Any, verbose: Any
     ):
-        self.max_epochs = max_epochs
-        self.max_time = max_time
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     def fit(self, X: Any, y: Any = None) -> Self:
         began = time.monotonic()
@@ -81,14 +76,7 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_iter = n_iter
-        self.unlabeled = unlabeled
-        self.max_epochs = max_epochs
-        self.max_time = max_time
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the distribution of the rows of X."""

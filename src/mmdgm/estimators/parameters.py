@@ -44,3 +44,10 @@ def check_parameters(
         if name in optional:
             allowed = dataclasses.replace(allowed, type=allowed.type | None)
         allowed.check(value)
+
+
+def store_parameters(estimator: Any, values: Mapping[str, Any]) -> None:
+    """Keep the parameters of an estimator's `__init__`, which gives its `locals()`."""
+    for name, value in values.items():
+        if name not in ("self", "__class__"):
+            setattr(estimator, name, value)
