@@ -199,7 +199,7 @@ def test_imputing_holes_before_classifying_beats_black_ones(predict, run):
         "black": model_scores(run, np.nan_to_num(x)),
     }
     right = {name: (of_rows.argmax(1) == DIGITS.y_test[:200]).mean() for name, of_rows in scores.items()}
-    assert right["posterior"] > max(right["rounds"], right["draw"]) + 0.03, right  # .83, .73, .76, .61
+    assert right["posterior"] > max(right["rounds"], right["draw"]) + 0.03, right
     assert min(right["rounds"], right["draw"]) > right["black"] + 0.05, right
 
 
