@@ -42,6 +42,15 @@ def validation_split(y: Labels, n: int, *, seed: int = 0) -> tuple[Indices, Indi
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
+def group_split(groups: Labels | None, held_out: int) -> tuple[Indices, Indices]:
+    """(training rows, validation rows): the rows of one group are held out."""
+    if groups is None:
+        raise InputError("validation_group: the data set's files do not say which rows belong together")
+    if held_out not in groups:
+        raise InputError(f"validation_group={held_out}: there are: {', '.join(map(str, np.unique(groups)))}")
+    return np.flatnonzero(groups != held_out), np.flatnonzero(groups == held_out)
+
+
 def _class_orders(y: Labels, seed: int) -> list[Indices]:
     """Each class's rows in a random order. The order depends only on the seed and the class."""
     return [

@@ -26,6 +26,9 @@ class Data:
         "unit", "what networks see: grey values in [0, 1], or contrast-normalised images"
     )
     validation: int = setting(0, "training rows held out to choose settings on", least=0)
+    validation_group: int | None = setting(
+        None, "small NORB: number of the toy, one of each class, that is held out to choose settings on", least=0
+    )
     binarised: bool = setting(False, "draw the pixels anew as 0 or 1 in every training batch")
     propagate: float = setting(
         0.0,

@@ -13,7 +13,7 @@ from mmdgm.data.batches import Reading, Store, to_unit
 from mmdgm.data.codecs import ImageCodec
 from mmdgm.data.contrast import cached_contrast
 from mmdgm.data.datasets import Dataset, Images, Labels, channels_last
-from mmdgm.data.splits import labeled_draw, validation_split
+from mmdgm.data.splits import group_split, labeled_draw, validation_split
 from mmdgm.experiments.configs import Config
 from mmdgm.propagation.graph import handwriting_graph
 from mmdgm.propagation.propagate import KAPPA_HANDWRITING, propagate
@@ -36,7 +36,10 @@ def load_dataset(config: Config, data_dir: Path | None) -> Dataset:
 
 def split_rows(dataset: Dataset, config: Config, seed: int) -> Rows:
     """Hold out validation rows (the same for every seed), then draw the labeled rows; return them all."""
-    training, held_out = validation_split(dataset.y_train, config.data.validation)
+    if config.data.validation_group is None:
+        training, held_out = validation_split(dataset.y_train, config.data.validation)
+    else:
+        training, held_out = group_split(dataset.groups, config.data.validation_group)
     x, y = dataset.x_train[training], dataset.y_train[training].copy()
     if config.data.labels is not None:
         labeled = labeled_draw(y, config.data.labels, seed=seed)

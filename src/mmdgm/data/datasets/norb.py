@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmdgm.data.datasets.base import Dataset, Images, Labels
-from mmdgm.data.datasets.files import by, find, opened
+from mmdgm.data.datasets.files import by, find, look_up, opened
 from mmdgm.errors import InputError
 
 ROWS = 24_300
@@ -33,7 +33,9 @@ def load_norb(data_dir: Path) -> Dataset:
         )
         for stem in (TRAIN, TEST)
     )
-    return Dataset("norb", x_train, y_train, x_test, y_test, n_classes=5, scale=256.0, class_names=CLASSES)
+    info = look_up(data_dir / "norb", f"{TRAIN}-info.mat")
+    toys = None if info is None else read_toys(info)
+    return Dataset("norb", x_train, y_train, x_test, y_test, 5, 256.0, CLASSES, toys)
 
 
 def read_left(path: Path) -> Images:
@@ -68,15 +70,26 @@ def reduce(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def read_classes(path: Path) -> Labels:
     """The labels `(rows,)`, 0 to 4."""
-    with opened(path) as file:
-        sizes = _sizes(file, path, INTEGERS, 1)
-        if sizes != (ROWS, 1, 1):
-            raise InputError(f"{path}: its header says {by(sizes)}, but {by((ROWS, 1, 1))} is expected")
-        y = np.frombuffer(_exactly(file, path, 4 * ROWS), "<i4").astype(np.int64)
-        _end(file, path)
+    y = _integers(path, 1)[:, 0]
     if y.min() < 0 or y.max() >= len(CLASSES):
         raise InputError(f"{path}: holds labels from {y.min()} to {y.max()}, but the labels are 0 to 4")
     return y
+
+
+def read_toys(path: Path) -> Labels:
+    """The number of the toy in each image, `(rows,)`: each class has five toys in the training rows."""
+    return _integers(path, 4)[:, 0]
+
+
+def _integers(path: Path, columns: int) -> Labels:
+    """A file's integers `(rows, columns)`."""
+    with opened(path) as file:
+        sizes = _sizes(file, path, INTEGERS, 1 if columns == 1 else 2)
+        if sizes != (ROWS, columns, 1):
+            raise InputError(f"{path}: its header says {by(sizes)}, but {by((ROWS, columns, 1))} is expected")
+        values = np.frombuffer(_exactly(file, path, 4 * ROWS * columns), "<i4").astype(np.int64)
+        _end(file, path)
+    return values.reshape(ROWS, columns)
 
 
 def _sizes(file: BinaryIO, path: Path, magic: int, dimensions: int) -> tuple[int, ...]:

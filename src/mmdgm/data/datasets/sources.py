@@ -57,6 +57,11 @@ NORB = _files(
         "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa",
     ),
     (
+        "smallnorb-5x46789x9x18x6x2x96x96-training-info.mat.gz",
+        71_052,
+        "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32",
+    ),
+    (
         "smallnorb-5x01235x9x18x6x2x96x96-testing-dat.mat.gz",
         130_799_817,
         "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474",
