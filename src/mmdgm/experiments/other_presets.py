@@ -6,7 +6,7 @@ from mmdgm.data.appearance import Appearance
 from mmdgm.data.augmentation import Distortion
 from mmdgm.experiments.configs import Config, Data, variant
 from mmdgm.experiments.mnist_presets import CONV_MMCVA, CONV_MMVA, MNIST_CONV_MMVA
-from mmdgm.models import MaxMarginConditionalVAEConfig
+from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.training.plan import ClassifierFirstTraining, SemiSupervisedTraining, Training
 
 SVHN_LCN = Data(dataset="svhn", preprocessing="lcn")
@@ -19,6 +19,13 @@ SVHN_CONV_MMVA = Config(
         classifier_epochs=10, epochs=80, learning_rate=3e-4, warmup_steps=200, weight_decay=2e-2
     ),
 )
+SVHN_CONV_MMVA_C1000 = replace(
+    SVHN_CONV_MMVA,
+    preset="svhn-conv-mmva-C1000",
+    model=replace(SVHN_MMVA, C=1e3),
+    training=replace(SVHN_CONV_MMVA.training, weight_decay=2e-3),
+)
+SVHN_CNN = replace(SVHN_CONV_MMVA, preset="svhn-cnn", model=replace(SVHN_MMVA, generative_weight=0.0))
 SVHN_CONV_VA = Config(
     preset="svhn-conv-va",
     data=SVHN_LCN,
@@ -61,23 +68,55 @@ MODERN_TRAINING = SemiSupervisedTraining(  # 161 steps per epoch on SVHN
     beta2=0.99,
     precision="bf16-mixed",
 )
+SVHN_CONV_MMVA_MODERN = Config(  # beyond the paper: docs/lab-notebook.md, "SVHN, all labels"
+    preset="svhn-conv-mmva-modern",
+    data=Data(dataset="svhn"),
+    model=MaxMarginVAEConfig(
+        network="conv",
+        recognition="wide",
+        z=256,
+        C=1e4,
+        smoothing=0.3,
+        dropout=0.2,
+        bound_share=0.25,
+        distortion=SVHN_MODERN.distortion,
+        appearance=SVHN_MODERN.appearance,
+    ),
+    training=Training(  # 287 steps per epoch
+        epochs=60,
+        batch=256,
+        learning_rate=1e-3,
+        warmup_steps=300,
+        weight_decay=1e-2,
+        decoupled_decay=True,
+        beta2=0.99,
+        precision="bf16-mixed",
+    ),
+)
 SVHN_MMCVA_1000_MODERN = replace(
     SVHN_MMCVA_1000, preset="svhn-mmcva-1000-modern", model=SVHN_MODERN, training=MODERN_TRAINING
 )
-SVHN_MODERN_LABELS_ALONE = replace(
-    variant(
-        SVHN_MMCVA_1000_MODERN,
-        "labels-alone",
-        generative_weight=0.0,
-        hat_weight=0.0,
-        balance_weight=0.0,
-        accept=0.0,
-    ),
-    data=replace(SVHN_MMCVA_1000.data, unlabeled=False),
-    training=Training(  # 15 steps per epoch
-        epochs=300, batch=64, learning_rate=1e-3, weight_decay=1e-2, decoupled_decay=True, beta2=0.99
-    ),
+SVHN_MODERN_CLASSIFIER = variant(SVHN_MMCVA_1000_MODERN, "classifier", generative_weight=0.0)
+SVHN_MODERN_PAPER_NETWORK = replace(
+    SVHN_MMCVA_1000_MODERN,
+    preset="svhn-mmcva-1000-modern-paper-network",
+    model=replace(SVHN_MODERN, classifier="paper"),
 )
+
+
+def modern_labels_alone(config: Config) -> Config:
+    """Return a config of the same classifier with the same augmentation, trained on the labeled rows only."""
+    alone = variant(config, "labels-alone", generative_weight=0.0, hat_weight=0.0, balance_weight=0.0, accept=0.0)
+    return replace(
+        alone,
+        data=replace(config.data, unlabeled=False),
+        training=Training(  # with 1,000 labels, 15 steps per epoch
+            epochs=300, batch=64, learning_rate=1e-3, weight_decay=1e-2, decoupled_decay=True, beta2=0.99
+        ),
+    )
+
+
+SVHN_MODERN_LABELS_ALONE = modern_labels_alone(SVHN_MMCVA_1000_MODERN)
 NORB_MMCVA_1000 = Config(
     preset="norb-mmcva-1000",
     data=Data(dataset="norb", labels=1000),
@@ -85,11 +124,18 @@ NORB_MMCVA_1000 = Config(
     training=SemiSupervisedTraining(epochs=435, batch=1000, unlabeled_batch=1000, learning_rate=1e-3),
 )
 
-NORB_MMCVA_1000_MODERN = replace(
+NORB_MMCVA_1000_MODERN = replace(  # chosen on held-out toys: docs/lab-notebook.md, "small NORB, 1,000 labels"
     NORB_MMCVA_1000,
     preset="norb-mmcva-1000-modern",
-    model=replace(SVHN_MODERN, z=100),
-    training=replace(MODERN_TRAINING, epochs=190),
+    model=replace(SVHN_MODERN, z=100, appearance=replace(SVHN_MODERN.appearance, colour=0.0, invert=0.0)),
+    training=replace(MODERN_TRAINING, epochs=190),  # 52 steps per epoch
+)
+NORB_MODERN_LABELS_ALONE = modern_labels_alone(NORB_MMCVA_1000_MODERN)
+NORB_ALL_MODERN = replace(  # the limit of the classifier: the same with the true labels of all training images
+    variant(NORB_MMCVA_1000_MODERN, "all", generative_weight=0.0, hat_weight=0.0, balance_weight=0.0, accept=0.0),
+    preset="norb-mmcva-all-modern",
+    data=Data(dataset="norb"),
+    training=replace(SVHN_CONV_MMVA_MODERN.training, epochs=105),  # 95 steps per epoch
 )
 
 FASHION = Data(dataset="fashion")

@@ -56,6 +56,9 @@ PRESETS = (
     Preset(mnist.MNIST_CNN, "CNN", "Table 5", time="1 min; 3 h"),
     Preset(other.SVHN_CONV_VA, "Conv-VA+Pegasos", "Table 2, there with extra", paper="25.3 %"),
     Preset(other.SVHN_CONV_MMVA, "Conv-MMVA", "Table 2, there with extra", paper="3.09 %"),
+    Preset(other.SVHN_CONV_MMVA_C1000, "Conv-MMVA", "Figure of SVHN's samples"),
+    Preset(other.SVHN_CNN, "CNN", "Table 2: the same without the bound"),
+    Preset(other.SVHN_CONV_MMVA_MODERN, "Conv-MMVA, modern", "beyond", paper="3.09 %"),
     Preset(mnist.MNIST_MMCVA_100, "Conv-MMCVA", "Table 6", paper="1.24 ± 0.54 %", time="1 min; 2 h"),
     Preset(mnist.MNIST_MMCVA_1000, "Conv-MMCVA", "Table 6", paper="0.54 ± 0.04 %", time="1 min; 2 h"),
     Preset(mnist.MNIST_MMCVA_ALL, "Conv-MMCVA", "Table 6", paper="0.31 %", time="1 min; 2 h"),
@@ -77,8 +80,12 @@ PRESETS = (
     ),
     Preset(other.SVHN_MMCVA_1000, "Conv-MMCVA", "Table 7, there with extra", paper="4.95 ± 0.18 %"),
     Preset(other.SVHN_MMCVA_1000_MODERN, "Conv-MMCVA, modern", "beyond", paper="4.95 ± 0.18 %"),
+    Preset(other.SVHN_MODERN_CLASSIFIER, "classifier", "ablation"),
+    Preset(other.SVHN_MODERN_PAPER_NETWORK, "Conv-MMCVA, the paper's classifier", "ablation"),
     Preset(other.SVHN_MODERN_LABELS_ALONE, "classifier", "labels alone"),
     Preset(other.NORB_MMCVA_1000_MODERN, "Conv-MMCVA, modern", "beyond", paper="6.11 ± 0.58 %"),
+    Preset(other.NORB_MODERN_LABELS_ALONE, "classifier", "labels alone"),
+    Preset(other.NORB_ALL_MODERN, "classifier", "all labels"),
     Preset(other.NORB_MMCVA_1000, "Conv-MMCVA", "Table 7", paper="6.11 ± 0.58 %"),
     *(
         Preset(config, "classifier", "labels alone")

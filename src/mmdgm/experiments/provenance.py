@@ -1,11 +1,15 @@
-"""The software of a run: versions and commit."""
+"""The software and the data files of a run: versions, commit, hashes."""
 
+import hashlib
 import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
 import mmdgm
+from mmdgm.data.datasets import default_data_dir
+from mmdgm.data.datasets.files import look_up
+from mmdgm.data.datasets.sources import sources_of
 
 
 def versions() -> dict[str, str]:
@@ -32,3 +36,18 @@ def git_commit() -> str | None:
     if Path(top).resolve() != root:
         return None
     return f"{commit}+changes" if changes else commit
+
+
+def data_files(name: str, data_dir: Path | None, *, extra: bool = False) -> dict[str, dict[str, str | bool]]:
+    """Return the SHA-256 of a data set's files by name, and whether it is the hash of the official file.
+
+    A file that was unpacked, or packed again, has another hash than the official one.
+    """
+    folder = (data_dir or default_data_dir()) / name
+    found: dict[str, dict[str, str | bool]] = {}
+    for source in sources_of(name, extra=extra):
+        if path := look_up(folder, source.name.removesuffix(".gz")):
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found[path.name] = {"sha256": digest, "official": digest == source.sha256}
+    return found

@@ -19,6 +19,7 @@ from mmdgm.estimators.saving import describe, write_estimator
 from mmdgm.experiments.configs import Config, check, config_to_json, differing_settings
 from mmdgm.experiments.evaluation import evaluate
 from mmdgm.experiments.presets import find_preset
+from mmdgm.experiments.provenance import data_files
 from mmdgm.experiments.rows import (
     Rows,
     codec_of,
@@ -120,6 +121,7 @@ class _PresetRuns:
         self.config, self.dataset, self.overrides = config, dataset, overrides
         self.console, self.data_dir, self.runs = console, data_dir, runs
         self.fabric = make_fabric(machine, precision=config.training.precision)
+        self.files = data_files(config.data.dataset, data_dir, extra=config.data.extra)
         self.trainer: Trainer | None = None
         self.graph: csr_matrix | None = None
 
@@ -177,7 +179,7 @@ class _PresetRuns:
             "preset": config.preset,
             **about,
             "quick": is_shortened(config),
-            "dataset": counts(dataset, rows),
+            "dataset": {**counts(dataset, rows), "files": self.files},
             "device": device_name(trainer.device),
             "processes": self.fabric.world_size,
             "precision": self.fabric.strategy.precision.precision,

@@ -10,17 +10,16 @@ paper: the classifier can be trained on distorted images, and inference can use 
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from mmdgm.data.appearance import Appearance
-from mmdgm.data.augmentation import Distortion
 from mmdgm.data.batches import Shape
 from mmdgm.models.averaging import AveragedClassifier
+from mmdgm.models.shared import AugmentationSettings
 from mmdgm.models.vae import VAE, VAEConfig, VAESettings
 from mmdgm.networks.architectures import (
     ClassifierName,
@@ -36,15 +35,13 @@ from mmdgm.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConditionalSettings(VAESettings):
+class ConditionalSettings(AugmentationSettings, VAESettings):
     """Settings that all conditional models share."""
 
     dropout: float = setting(0.5, "dropout rate in the classifier", least=0, most=0.95)
     averaging: float = setting(
         0.0, "fraction of its weights that the averaged classifier keeps in a step; 0: no average", least=0, most=1
     )
-    distortion: Distortion = field(default_factory=Distortion)
-    appearance: Appearance = field(default_factory=Appearance)
 
 
 class ConditionalVAE(VAE):
@@ -72,7 +69,7 @@ class ConditionalVAE(VAE):
         if self.training:
             if self.average is not None:
                 self.average.follow(self.classifier, keep=settings.averaging)
-            x = settings.appearance(settings.distortion(x, remaining(progress)))
+            x = settings.augment(x, progress)
         return at_least_float32(self.classifier(x, dropout=self._dropout(settings)))
 
     @property
@@ -118,11 +115,6 @@ class ConditionalVAE(VAE):
         if y is None:
             raise ValueError("a conditional model generates from codes and classes: give y")
         return self.decode(z, self.one_hot(y, z)).mean
-
-
-def remaining(progress: Tensor) -> Tensor:
-    """The fraction of training that remains, `()`, in float32."""
-    return (1 - progress).float()
 
 
 @dataclass(frozen=True, kw_only=True)

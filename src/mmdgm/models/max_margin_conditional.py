@@ -29,31 +29,28 @@ from mmdgm.data.augmentation import distort
 from mmdgm.data.batches import Batch
 from mmdgm.distributed import mean_over_ranks
 from mmdgm.models import losses
-from mmdgm.models.conditional import ConditionalSettings, ConditionalVAE, ConditionalVAEConfig, remaining
+from mmdgm.models.conditional import ConditionalSettings, ConditionalVAE, ConditionalVAEConfig
+from mmdgm.models.shared import MarginSettings, remaining
 from mmdgm.models.vae import START
 from mmdgm.networks.layers import at_least_float32
 from mmdgm.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxMarginConditionalSettings(ConditionalSettings):
+class MaxMarginConditionalSettings(MarginSettings, ConditionalSettings):
     """The weights of the objective. A weight of 0 leaves its term out."""
 
     alpha: float = setting(0.1, "weight α of all margin terms against the bound", least=0)
-    margin: float = setting(1.0, "margin of hinge and hat loss", above=0)
     hat_weight: float = setting(0.3, "weight α_U of the hat loss on unlabeled rows", least=0)
     hat_starts: float = setting(0.0, "fraction of training before the hat loss begins", least=0, most=1)
     trust_propagated: float = setting(
         0.0, "first fraction of training in which propagated labels stand for unlabeled rows' own", least=0, most=1
     )
-    smoothing: float = setting(0.0, "smoothing T of hinge and hat loss; 0: the maximum", least=0)
     weak_shift: float = setting(
         0.0, "weak to strong: pixels by which the averaged classifier sees images shifted when it guesses", least=0
     )
     accept: float = setting(0.0, "weak to strong: lead of a guess from which on the hat loss takes it", least=0)
-    bound_share: float = setting(1.0, "fraction of a batch's rows that the bound is computed on", above=0, most=1)
     balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
-    generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
     straight_through_fades: bool = setting(False, "whether that weight falls to 0, linearly, in training")
     last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
@@ -95,7 +92,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         if s.generative_weight:
             if self.average is not None and len(putative):
                 putative = self._trusted(batch.guess, self.scores(x[n:]).argmax(dim=1), progress, s)
-            some = slice(None, None, round(1 / s.bound_share))
+            some = s.bounded_rows
             labels = self._labels(torch.cat([batch.y, putative])[some], scores[some], progress, s)
             observed = None if batch.observed is None else batch.observed[some]
             bound = self.bound(batch.x[some], self.encoder(x[some], labels), labels, observed=observed)
@@ -167,10 +164,8 @@ class MaxMarginConditionalVAE(ConditionalVAE):
 
     def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
         s: MaxMarginConditionalSettings = settings
-        nothing, any_class = torch.zeros(1, self.n_classes), torch.zeros(1, dtype=torch.int64)
-        alike = losses.hinge(nothing, any_class, margin=s.margin, smoothing=s.smoothing).item()
-        if s.alpha and abs(metrics["hinge"] - alike) < 0.005 * s.margin:
-            return f"the classifier scores all classes alike (hinge stays at {alike:g})"
+        if s.alpha and (trivial := s.trivial_hinge(metrics["hinge"], self.n_classes)):
+            return trivial
         if metrics["top_class_share"] > 0.999:
             return "all unlabeled rows are put into one class"
         return super().trivial_solution(metrics, settings) if settings.generative_weight else None

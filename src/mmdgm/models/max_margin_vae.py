@@ -8,7 +8,8 @@ A VAE and a linear max-margin classifier λ on features f(x) of its recognition 
     σ²  variance of the prior of λ  g   1, or 0 for the recognition network alone: a plain classifier
 
 With C = 0 this is a VAE, and λ is learned afterwards, on its features (`linear_svm`): the paper's VA+Pegasos.
-Unlabeled rows, if any, enter only the bound: the paper's naive semi-supervised model.
+Unlabeled rows, if any, enter only the bound: the paper's naive semi-supervised model. Beyond the paper, the classifier
+can be trained on augmented images. The recognition network then sees these and, for the bound, the unchanged ones.
 """
 
 from dataclasses import dataclass
@@ -17,27 +18,28 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mmdgm.data.batches import Batch
+from mmdgm.data.batches import Batch, Shape
 from mmdgm.models import losses
+from mmdgm.models.shared import AugmentationSettings, MarginSettings
 from mmdgm.models.vae import START, VAE, VAEConfig, VAESettings
+from mmdgm.networks.architectures import conv_networks
 from mmdgm.networks.base import Encoder, Encoding, linear_classifier
 from mmdgm.networks.layers import at_least_float32
+from mmdgm.networks.likelihoods import LIKELIHOODS
 from mmdgm.settings import setting
 
 Features = Literal["hidden", "last", "mean"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxMarginVAESettings(VAESettings):
+class MaxMarginVAESettings(MarginSettings, AugmentationSettings, VAESettings):
     """The weights of the objective, and the choice of the classifier's features."""
 
     features: Features = setting(
         "last", "what the classifier sees: all hidden layers (a conv encoder has one), the last of them, or E[z]"
     )
     C: float = setting(1000.0, "weight of the hinge loss against the bound; 0: a VAE, then Pegasos", least=0)
-    margin: float = setting(1.0, "margin that the true class must lead by", above=0)
     prior_variance: float = setting(1.0, "variance σ² of the classifier's Gaussian prior", above=0)
-    generative_weight: float = setting(1.0, "weight of the bound; 0 trains the classifier alone", least=0)
 
 
 class MaxMarginVAETerms(NamedTuple):
@@ -69,21 +71,34 @@ class MaxMarginVAE(VAE):
 
     def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> MaxMarginVAETerms:
         s: MaxMarginVAESettings = settings or self.settings
-        encoding = self.encoder(batch.seen(), dropout=self._dropout(s))
+        encoding, bounded = self._encodings(batch.seen(), progress, s)
         scores = self._scores(encoding)
         loss = zero = scores.new_zeros(())
         elbo = kl = hinge = zero[None]
         if len(batch.y):
-            hinge = losses.hinge(scores[: len(batch.y)], batch.y, margin=s.margin)
+            hinge = losses.hinge(scores[: len(batch.y)], batch.y, margin=s.margin, smoothing=s.smoothing)
             hinge = hinge if self.class_weight is None else hinge * self.class_weight[batch.y]
         penalty = self.classifier.weight.square().sum() / (2 * s.prior_variance * self.n_rows)
         if s.generative_weight:
-            bound = self.bound(batch.x, encoding, observed=batch.observed)
+            observed = None if batch.observed is None else batch.observed[s.bounded_rows]
+            bound = self.bound(batch.x[s.bounded_rows], bounded, observed=observed)
             elbo, kl = bound.elbo, bound.kl
             loss = loss - s.generative_weight * elbo.mean()
         if s.C:
             loss = loss + s.C * hinge.mean() + penalty
         return MaxMarginVAETerms(loss=loss, elbo=elbo, kl=kl, hinge=hinge, penalty=penalty)
+
+    def _encodings(self, x: Tensor, progress: Tensor, s: MaxMarginVAESettings) -> tuple[Encoding, Encoding]:
+        """The encodings of all rows, augmented in training, for the classifier, and of unchanged rows for the bound.
+
+        One pass computes both, so they share batch statistics.
+        """
+        if not (self.training and s.augments):
+            encoding = self.encoder(x, dropout=self._dropout(s))
+            return encoding, encoding.rows(s.bounded_rows)
+        plain = x[s.bounded_rows] if s.generative_weight else x[:0]
+        encoding = self.encoder(torch.cat([s.augment(x, progress), plain]), dropout=self._dropout(s))
+        return encoding.rows(slice(len(x))), encoding.rows(slice(len(x), None))
 
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
@@ -104,13 +119,23 @@ class MaxMarginVAE(VAE):
         return encoding.hidden[-1] if self.settings.features == "last" else torch.cat(encoding.hidden, dim=1)
 
     def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
-        if settings.C and abs(metrics["hinge"] - settings.margin) < 0.005 * settings.margin:
-            return f"the classifier scores all classes alike (hinge stays at the margin, {settings.margin:g})"
-        return super().trivial_solution(metrics, settings) if settings.generative_weight else None
+        s: MaxMarginVAESettings = settings
+        if s.C and (trivial := s.trivial_hinge(metrics["hinge"], self.n_classes)):
+            return trivial
+        return super().trivial_solution(metrics, s) if s.generative_weight else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaxMarginVAEConfig(MaxMarginVAESettings, VAEConfig):
     """The settings and the networks of a MaxMarginVAE."""
+
+    recognition: Literal["paper", "wide"] = setting(
+        "paper", "the conv encoder: the paper's, or a wider one with batch norm, whose last features are pooled"
+    )
+
+    def networks(self, shape: Shape, n_classes: int) -> tuple[nn.Module, ...]:
+        if self.network == "mlp" or self.recognition == "paper":
+            return super().networks(shape, n_classes)
+        return conv_networks(shape, z=self.z, maps=LIKELIHOODS[self.likelihood].maps, wide=True)
 
     model_class = MaxMarginVAE

@@ -179,10 +179,22 @@ def mlp_networks(
     return encoder, MLPDecoder(z, hidden[::-1], out, n_classes=n_classes, linear=linear)
 
 
-def conv_networks(shape: Shape, *, z: int, maps: int = 1) -> tuple[Encoder, ConvDecoder]:
-    """Encoder and decoder of Conv-MMVA. The log-variance head starts at zero."""
+def conv_networks(shape: Shape, *, z: int, maps: int = 1, wide: bool = False) -> tuple[Encoder, ConvDecoder]:
+    """Encoder and decoder of Conv-MMVA. The log-variance head starts at zero.
+
+    `wide`: the encoder has the layers of the wide classifier, with batch norm.
+    """
     recipe = SUPERVISED.get(_size(shape)) or _conv_recipe(SUPERVISED, *_size(shape))
-    encoder = ConvEncoder(shape, recipe.encoder, z, dense_width=recipe.dense_width, zero_log_variance=True)
+    if wide:
+        recipe = replace(recipe, encoder=BEYOND["wide"], encoder_std=None)
+    encoder = ConvEncoder(
+        shape,
+        recipe.encoder,
+        z,
+        dense_width=0 if wide else recipe.dense_width,
+        zero_log_variance=True,
+        batch_norm=wide,
+    )
     decoder = ConvDecoder(
         z, recipe.decoder_start, _ending_in(maps * shape[0], recipe.decoder), dense_width=recipe.dense_width
     )

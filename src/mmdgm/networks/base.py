@@ -23,6 +23,10 @@ class Encoding(NamedTuple):
     log_variance: Tensor  # (rows, z)
     hidden: tuple[Tensor, ...]  # deterministic activations that may serve as features, each (rows, width)
 
+    def rows(self, some: slice) -> "Encoding":
+        """The encoding of some rows."""
+        return Encoding(self.mean[some], self.log_variance[some], tuple(features[some] for features in self.hidden))
+
     @property
     def qz(self) -> Normal:
         """q(z|x), or q(z|x, y): a diagonal Gaussian."""

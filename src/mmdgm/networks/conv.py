@@ -78,7 +78,11 @@ class ConvStack(nn.Module):
 
 
 class ConvEncoder(Encoder):
-    """Convolutions, then optionally a dense layer, then the Gaussian head. The features are the head's input."""
+    """Convolutions, then optionally a dense layer, then the Gaussian head. The features are the head's input.
+
+    `batch_norm`: the layers are those of ConvClassifier, for standardised images. The last features are then the means
+    over each channel.
+    """
 
     def __init__(
         self,
@@ -89,21 +93,24 @@ class ConvEncoder(Encoder):
         dense_width: int = 0,
         n_classes: int = 0,
         zero_log_variance: bool = False,
+        batch_norm: bool = False,
     ):
         super().__init__()
-        self.stack = ConvStack(shape, recipe, n_classes=n_classes)
+        self.batch_norm = batch_norm
+        self.stack = ConvStack(shape, recipe, n_classes=n_classes, batch_norm=batch_norm)
         channels, height, width = self.stack.out_shape
         flat = channels * height * width
         self.dense = dense(flat, dense_width) if dense_width else None
-        self.hidden_widths, self.z = (dense_width or flat,), z
+        self.hidden_widths, self.z = (dense_width or flat, *((channels,) if batch_norm else ())), z
         self.head = GaussianHead(self.hidden_widths[0], z, zero_log_variance=zero_log_variance)
 
     def forward(self, x: Tensor, labels: Tensor | None = None, *, dropout: float = 0.0) -> Encoding:
-        features = self.stack(x, labels, dropout=dropout).flatten(1)
+        maps = self.stack(standardised(x) if self.batch_norm else x, labels, dropout=dropout)
+        features = maps.flatten(1)
         if self.dense is not None:
             features = drop_out(relu(self.dense(features)), dropout)
         mean, log_variance = self.head(features)
-        return Encoding(mean, log_variance, (features,))
+        return Encoding(mean, log_variance, (features, maps.mean(dim=(2, 3))) if self.batch_norm else (features,))
 
 
 class ConvDecoder(nn.Module):
@@ -156,9 +163,13 @@ class ConvClassifier(Classifier):
         self.last = linear_classifier(self.stack.out_shape[0], n_classes)
 
     def features(self, x: Tensor, *, dropout: float = 0.0) -> Tensor:
-        if self.standardise:
-            x = x - x.mean(dim=(1, 2, 3), keepdim=True)
-            x = x / (x.square().mean(dim=(1, 2, 3), keepdim=True).sqrt() + LEAST_DEVIATION)
+        x = standardised(x) if self.standardise else x
         x = pixel_unshuffle(x, 2) if self.folded else x
         pooled: Tensor = self.stack(x, dropout=dropout).mean(dim=(2, 3))
         return pooled
+
+
+def standardised(x: Tensor) -> Tensor:
+    """Images `(rows, channels, height, width)`, each with mean 0 and standard deviation 1."""
+    x = x - x.mean(dim=(1, 2, 3), keepdim=True)
+    return x / (x.square().mean(dim=(1, 2, 3), keepdim=True).sqrt() + LEAST_DEVIATION)

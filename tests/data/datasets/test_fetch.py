@@ -211,8 +211,8 @@ def test_is_there_means_all_files_packed_or_not(server, tmp_path):
 def test_the_table_is_complete_and_its_hashes_look_like_hashes():
     assert list(sources.SOURCES) == list(datasets.LOADERS)
     files = [file for name in sources.SOURCES for file in sources.sources_of(name, extra=name == "svhn")]
-    assert [len(sources.SOURCES[name]) for name in sources.SOURCES] == [0, 4, 4, 2, 4]
-    assert len({file.sha256 for file in files}) == len(files) == 15
+    assert [len(sources.SOURCES[name]) for name in sources.SOURCES] == [0, 4, 4, 2, 5]
+    assert len({file.sha256 for file in files}) == len(files) == 16
     for file in files:
         assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
         assert re.fullmatch(r"https?://\S+/" + re.escape(file.name), file.url)
