@@ -84,12 +84,19 @@ def norb_pairs(side, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (NORB_ROWS, 2, side, side), np.uint8)
 
 
+def norb_info():
+    """Toy, elevation, azimuth and lighting of each training row."""
+    return np.stack([4 + np.arange(NORB_ROWS) % 3, *np.zeros((3, NORB_ROWS))], axis=1).astype(np.int32)
+
+
 def write_norb(data_dir, side, *, packed):
     folder = data_dir / "norb"
     folder.mkdir(parents=True)
     for seed, stem in enumerate((norb.TRAIN, norb.TEST)):
         labels = (np.arange(NORB_ROWS, dtype=np.int32) + seed) % 5
         contents = {"dat": norb_matrix(norb_pairs(side, seed)), "cat": norb_matrix(labels)}
+        if stem == norb.TRAIN:
+            contents["info"] = norb_matrix(norb_info())
         for kind, content in contents.items():
             if packed:
                 (folder / f"{stem}-{kind}.mat.gz").write_bytes(gzip.compress(content))

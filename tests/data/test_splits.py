@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmdgm.data.splits import labeled_draw, validation_split
+from mmdgm.data.splits import group_split, labeled_draw, validation_split
 from mmdgm.errors import InputError
 
 SIZES = (100, 50, 30, 20)
@@ -80,3 +80,15 @@ def test_no_validation_rows_leave_all_for_training():
 def test_holding_out_all_rows_or_more_is_refused(n):
     with pytest.raises(InputError, match=rf"validation={n}\b.*\b200\b"):
         validation_split(Y, n)
+
+
+def test_a_group_is_held_out_whole():
+    groups = np.array([4, 6, 4, 7, 6, 6])
+    training, held_out = group_split(groups, 6)
+    assert (training.tolist(), held_out.tolist()) == ([0, 2, 3], [1, 4, 5])
+
+
+@pytest.mark.parametrize(("groups", "words"), [(np.array([4, 6]), "there are: 4, 6"), (None, "small NORB")])
+def test_a_group_that_is_not_there_is_refused(groups, words):
+    with pytest.raises(InputError, match=words):
+        group_split(groups, 5)

@@ -57,6 +57,7 @@ def test_result_says_what_was_run_and_what_came_out(trained):
         "unlabeled": 1147,
         "validation": 100,
         "test": 500,
+        "files": {},
     }
     assert result["steps"] == 30 * (1147 // 150)
     assert 0 <= result["error_percent"] < 40  # short, but far better than chance

@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 
+from mmdgm.data.augmentation import Distortion
 from mmdgm.data.batches import Batch
 from mmdgm.models import VAE, ClassWeights, MaxMarginVAE, MaxMarginVAEConfig, MaxMarginVAESettings, losses
 from mmdgm.networks.architectures import conv_networks
@@ -189,6 +190,58 @@ def test_the_config_is_the_settings_and_builds_the_networks():
     model = config.build(SHAPE, n_classes=3, n_rows=50)
     assert model.settings is config
     torch.testing.assert_close(objective(model, small_batch()), objective(mmva(), small_batch()))
+
+
+def augmented(**changes):
+    model = mmva(distortion=Distortion(turn=10.0, shift=1.0), **changes)
+    passed = []
+    model.encoder.register_forward_hook(lambda module, args, encoding: passed.append((args[0], encoding)))
+    return model, passed
+
+
+def test_the_margin_sees_augmented_rows_and_the_bound_unchanged_ones():
+    model, passed = augmented()
+    batch = small_batch()
+    terms = model.train()(batch)
+    ((seen, encoding),) = passed
+    assert seen.shape == (22, *SHAPE)
+    assert not torch.isclose(seen[:11], batch.x).all(dim=(1, 2, 3)).any()
+    assert torch.equal(seen[11:], batch.x)
+    scores = model.classifier(torch.cat(encoding.rows(slice(6)).hidden, dim=1))
+    torch.testing.assert_close(terms.hinge, losses.hinge(scores, batch.y, margin=3.0))
+    torch.testing.assert_close(terms.kl, encoding.rows(slice(11, None)).kl)
+    assert terms.elbo.shape == (11,)
+
+
+@pytest.mark.parametrize(("weight", "rows"), [(1.0, 11 + 4), (0.0, 11)])
+def test_the_bound_s_share_of_the_rows_and_none_without_a_bound(weight, rows):
+    model, passed = augmented(bound_share=1 / 3, generative_weight=weight)
+    batch = small_batch()
+    terms = model.train()(batch)
+    ((seen, _),) = passed
+    assert torch.equal(seen[11:], batch.x[::3][: rows - 11])
+    assert terms.elbo.shape == ((4,) if weight else (1,))
+    assert terms.hinge.shape == (6,)
+
+
+def test_without_training_nothing_is_augmented():
+    model, passed = augmented(bound_share=1 / 3)
+    batch = small_batch()
+    terms = model.eval()(batch)
+    ((seen, encoding),) = passed
+    assert torch.equal(seen, batch.x)
+    torch.testing.assert_close(terms.kl, encoding.rows(slice(None, None, 3)).kl)
+
+
+def test_the_wide_recognition_network_pools_its_last_features_and_ignores_brightness():
+    model = MaxMarginVAEConfig(network="conv", recognition="wide", z=6).build((3, 32, 32), n_classes=4, n_rows=9)
+    x = torch.rand(5, 3, 32, 32)
+    flat, pooled = model.eval().encoder(x).hidden
+    assert (flat.shape, pooled.shape) == ((5, 256 * 16), (5, 256))
+    torch.testing.assert_close(pooled, flat.reshape(5, 256, 16).mean(dim=2))
+    torch.testing.assert_close(model.scores(x), model.classifier(pooled))
+    torch.testing.assert_close(model.scores(0.5 * x + 0.2), model.scores(x), atol=0.02, rtol=0.1)
+    assert model.generate(torch.randn(5, 6)).shape == x.shape
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def validation_split(y: Labels, n: int, *, seed: int = 0) -> tuple[Indices, Indi
 def group_split(groups: Labels | None, held_out: int) -> tuple[Indices, Indices]:
     """(training rows, validation rows): the rows of one group are held out."""
     if groups is None:
-        raise InputError("validation_group: the data set's files do not say which rows belong together")
+        raise InputError("validation_group: only small NORB has groups of rows, the toys; use validation instead")
     if held_out not in groups:
         raise InputError(f"validation_group={held_out}: there are: {', '.join(map(str, np.unique(groups)))}")
     return np.flatnonzero(groups != held_out), np.flatnonzero(groups == held_out)

@@ -39,6 +39,7 @@ def test_norb_is_the_left_camera_in_means_of_blocks(tmp_path, side, packed):
         assert y.tolist() == [(row + seed) % 5 for row in range(ROWS)]
     assert (data.shape, data.n_classes, data.scale) == ((1, 32, 32), 5, 256.0)
     assert data.class_names == ("animal", "human", "airplane", "truck", "car")
+    assert data.groups.tolist() == [4 + row % 3 for row in range(ROWS)]
 
 
 def test_black_and_white_stay_so():
@@ -53,12 +54,12 @@ def test_the_official_names_and_rows(monkeypatch):
     assert norb.TEST == "smallnorb-5x01235x9x18x6x2x96x96-testing"
 
 
-@pytest.mark.parametrize("kind", ["dat", "cat"])
+@pytest.mark.parametrize("kind", ["dat", "cat", "info"])
 def test_a_missing_file_names_a_command(tmp_path, kind):
     folder = write_norb(tmp_path, 32, packed=False)
-    (folder / f"{norb.TEST}-{kind}.mat").unlink()
+    (folder / f"{norb.TRAIN}-{kind}.mat").unlink()
     message = input_error(load, "norb", tmp_path)
-    assert f"{norb.TEST}-{kind}.mat" in message
+    assert f"{norb.TRAIN}-{kind}.mat" in message
     assert str(folder) in message
     assert message.endswith(f"mmdgm data download norb --data-dir {tmp_path}")
 

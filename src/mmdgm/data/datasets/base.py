@@ -29,7 +29,9 @@ class Dataset:
     n_classes: int
     scale: float
     class_names: tuple[str, ...] | None = None  # None: the class names are the digits
-    groups: Labels | None = None  # number of the photographed object in each training row; None: unknown
+    groups: Labels | None = (
+        None  # number of the photographed object in each training row, if there are several images of each
+    )
 
     @property
     def classes(self) -> NDArray[Any]:

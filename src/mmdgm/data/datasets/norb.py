@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmdgm.data.datasets.base import Dataset, Images, Labels
-from mmdgm.data.datasets.files import by, find, look_up, opened
+from mmdgm.data.datasets.files import by, find, opened
 from mmdgm.errors import InputError
 
 ROWS = 24_300
@@ -33,8 +33,7 @@ def load_norb(data_dir: Path) -> Dataset:
         )
         for stem in (TRAIN, TEST)
     )
-    info = look_up(data_dir / "norb", f"{TRAIN}-info.mat")
-    toys = None if info is None else read_toys(info)
+    toys = read_toys(find(data_dir, "norb", f"{TRAIN}-info.mat"))
     return Dataset("norb", x_train, y_train, x_test, y_test, 5, 256.0, CLASSES, toys)
 
 
