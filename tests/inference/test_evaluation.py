@@ -5,7 +5,14 @@ import pytest
 import torch
 
 from mmdgm.inference import evaluation
-from mmdgm.inference.evaluation import error_percent, figures, mean_elbo, mean_log_likelihood, predict_scores
+from mmdgm.inference.evaluation import (
+    error_percent,
+    figures,
+    mean_elbo,
+    mean_log_likelihood,
+    mean_reconstruction_error,
+    predict_scores,
+)
 from mmdgm.models import MaxMarginVAEConfig, VAEConfig, VAESettings
 from mmdgm.networks.likelihoods import BernoulliPixels, GaussianPixels
 
@@ -43,6 +50,16 @@ def test_bound_is_the_mean_over_rows_and_a_vae_has_no_error(monkeypatch):
     monkeypatch.setattr(evaluation, "BATCH", 3)
     assert once == pytest.approx(mean_elbo(model, images), abs=0.05)
     assert error_percent(model, images, np.zeros(10)) is None
+
+
+def test_reconstruction_error_is_that_of_the_decoded_mean_code(monkeypatch):
+    torch.manual_seed(0)
+    model = VAEConfig(hidden=(8,), z=2).build((1, 4, 4), n_classes=10, n_rows=1)
+    images = np.random.default_rng(0).random((10, 1, 4, 4), dtype=np.float32)
+    with torch.no_grad():
+        mean = model.decoder(model.encoder(torch.from_numpy(images)).mean).sigmoid().numpy()
+    monkeypatch.setattr(evaluation, "BATCH", 4)
+    assert mean_reconstruction_error(model, images) == pytest.approx(np.square(mean - images).mean(), rel=1e-5)
 
 
 class Binary(torch.nn.Module):

@@ -1,5 +1,7 @@
 """The command `mmdgm reproduce`."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +12,19 @@ from rich.table import Table
 from mmdgm.cli.common import DataDir, Device, Json, err, out, print_json, report_files
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.experiments.paper import conditional_figures, figures
+from mmdgm.experiments.paper import conditional_figures, figures, svhn_figures
+from mmdgm.experiments.paper.conditional_figures import make_conditional_figures
 from mmdgm.experiments.paper.runner import Reproduction
 from mmdgm.experiments.paper.sheets import Sheet
 from mmdgm.experiments.paper.tables import TABLES
 
-FIGURES = {
+FIGURES: dict[str, Callable[[Reproduction], list[Path]]] = {
     figures.FIGURES: figures.make_figures,
-    conditional_figures.FIGURES: conditional_figures.make_conditional_figures,
+    **{
+        what.name: partial(make_conditional_figures, what)
+        for what in (conditional_figures.MNIST, conditional_figures.NORB)
+    },
+    conditional_figures.SVHN.name: svhn_figures.make_svhn_figures,
 }
 WHAT = (*TABLES, *FIGURES)
 

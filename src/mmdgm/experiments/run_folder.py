@@ -21,7 +21,7 @@ from rich.console import Console
 from mmdgm import estimators
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
-from mmdgm.experiments.provenance import git_commit, versions
+from mmdgm.experiments.provenance import software
 from mmdgm.files import claimed, read_json, write_json
 from mmdgm.progress import MetricsFile, Record, tensorboard
 from mmdgm.training.loop import checkpoint_step
@@ -77,7 +77,7 @@ class Recording:
 
     def __post_init__(self) -> None:
         self.kept = checkpoint_step(self.folder.checkpoint) if self.resume else 0
-        self.result = {"status": "running", **self.result, "versions": versions(), "git_commit": git_commit()}
+        self.result = {"status": "running", **self.result, **software()}
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Write config.json and a result.json with the status "running"."""

@@ -55,6 +55,16 @@ def mean_elbo(model: VAE, x: Values, *, binarised: bool = False, seed: int = 0) 
     return _mean(model, model.elbo, x, binarised=binarised, seed=seed)
 
 
+def mean_reconstruction_error(model: VAE, x: Values) -> float:
+    """Return the mean squared error of each value when rows are encoded as E[z] and decoded to the mean."""
+    total = 0.0
+    with inference(model) as device:
+        for rows in _batches(x, device):
+            mean = model.reconstruct(rows, noise=rows.new_zeros(len(rows), model.encoder.z))
+            total += (mean - rows).double().square().sum().item()
+    return total / x.size
+
+
 def mean_log_likelihood(model: VAE, x: Values, *, draws: int, binarised: bool = False, seed: int = 0) -> float:
     """Return the mean importance-weighted log-likelihood of the rows, in nats, from `draws` draws of z."""
     estimate = functools.partial(model.log_likelihood, draws=draws)

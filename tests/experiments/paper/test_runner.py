@@ -7,12 +7,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from PIL import Image
 from rich.console import Console
 
 from mmdgm.data import datasets
 from mmdgm.data.datasets import Dataset
 from mmdgm.experiments.configs import config_to_json
-from mmdgm.experiments.paper import conditional_figures, runner
+from mmdgm.experiments.paper import conditional_figures, runner, svhn_figures
 from mmdgm.experiments.paper import printed as paper
 from mmdgm.experiments.paper.runner import QUICK, Reproduction
 from mmdgm.experiments.paper.sheets import BASELINES
@@ -120,8 +121,55 @@ def test_quick_tables_and_figures_of_few_labels(mmdgm, tmp_path):
     assert len(json.loads(printed)["files"]) == 3
     numbers = json.loads((tmp_path / "figures-ssl-mnist" / "samples.json").read_text())
     assert numbers["samples"] == 500
-    assert numbers["models"].keys() == set(conditional_figures.PRESETS)
+    assert numbers["models"].keys() == set(conditional_figures.MNIST.presets)
     assert all(0 <= value <= 100 for figures in numbers["models"].values() for value in figures.values())
+
+
+@pytest.fixture(name="small_svhn")
+def make_small_svhn(monkeypatch):
+    """A hundred digits of 8×8 enlarged to 32×32, in colour, under SVHN's name."""
+    digits = datasets.load("digits")
+
+    def enlarged(x):
+        return np.pad(x.repeat(4, axis=2).repeat(4, axis=3).repeat(3, axis=1) * 15, ((0, 0),) * 4)
+
+    small = Dataset(
+        name="svhn",
+        x_train=enlarged(digits.x_train[:100]),
+        y_train=digits.y_train[:100],
+        x_test=enlarged(digits.x_test[:40]),
+        y_test=digits.y_test[:40],
+        n_classes=10,
+        scale=256.0,
+    )
+    monkeypatch.setattr(datasets, "load", lambda *_, **__: small)
+    monkeypatch.setattr(feature_svm, "fit_linear_svm", partial(feature_svm.fit_linear_svm, steps=100))
+    no_models = dataclasses.replace(conditional_figures.SVHN, presets=())
+    monkeypatch.setattr(svhn_figures, "SVHN", no_models)  # they want 1,000 labels
+
+
+@pytest.mark.usefixtures("small_svhn")
+def test_quick_table_and_figures_of_svhn(mmdgm, tmp_path):
+    out = ("--quick", "--out", tmp_path, "--device", "cpu", "--data-dir", tmp_path / "data")
+    code, printed, err = mmdgm("reproduce", "table2", *out, "--json")
+    assert code == 0, err
+    ((_, *rows),) = [sheet["rows"] for sheet in json.loads(printed)]
+    assert [row[4] for row in rows] == ["1"] * 5 + ["–"] * 5
+    assert all(row[0].endswith("(quick)") for row in rows[:5])
+    assert [row[3] == "–" for row in rows[:5]] == [False, False, False, True, False]  # the CNN has no bound
+
+    code, printed, err = mmdgm("reproduce", "figures-svhn", *out, "--json")
+    assert code == 0, err
+    folder = tmp_path / "figures-svhn"
+    names = {"samples-lcn.png", "imputations-lcn.png", "contrast-normalised.json", "samples.json"}
+    assert {path.name for path in folder.iterdir()} == names
+    found = json.loads((folder / "contrast-normalised.json").read_text())["models"]
+    assert set(found) == set(svhn_figures.MODELS)
+    for figures in found.values():
+        assert 0 < figures["reconstruction_mse"] < 10
+        assert set(figures["imputation_mse"]) == {"draw", "posterior"}
+    with Image.open(folder / "imputations-lcn.png") as picture:
+        assert picture.size == (20 * 66 + 2, 5 * 66 + 2)
 
 
 @pytest.mark.usefixtures("small_mnist")
@@ -186,5 +234,5 @@ def test_a_table_shows_the_seeds_that_it_says_of_runs_that_others_share(tmp_path
 def test_what_is_unknown_is_refused(mmdgm, tmp_path):
     code, _, err = mmdgm("reproduce", "table9", "--out", tmp_path)
     assert code == 2
-    assert "table1, table3, table4, table5, table6, ablations, label-curve, figures-mnist" in " ".join(err.split())
+    assert "table1, table2, table3, table4, table5, table6, table7, figures-mnist" in " ".join(err.split())
     assert not list(tmp_path.iterdir())

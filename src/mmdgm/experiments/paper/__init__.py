@@ -1,4 +1,4 @@
-"""The paper's tables and figures on MNIST: train presets, measure them, compare them with the paper's figures.
+"""The paper's tables and figures: train presets, measure them, compare them with the paper's figures.
 
 printed     the figures that the paper prints
 patterns    the missing pixels of Tables 4 and 5, and the results of models on them

@@ -4,7 +4,7 @@ agreement      samples that a classifier trained on real images assigns to the w
 trained on     test error of a classifier that was trained on samples only
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,50 @@ from mmdgm.report.figures import as_pictures, sample_grid
 from mmdgm.training.plan import Training
 from mmdgm.training.trainer import Trainer
 
-FIGURES = "figures-ssl-mnist"
-PRESETS = ("mnist-mmcva-100", "mnist-mmcva-100-modern")
-JUDGE = "mnist-cnn"
-SAMPLES = 1000  # of each class
+SAMPLES = 10_000  # of all classes
+COLUMNS = 10  # images of a class in a picture
 CLASSIFIER = MaxMarginConditionalVAEConfig(dropout=0.3, generative_weight=0.0, hat_weight=0.0, balance_weight=0.0)
 TRAINING = Training(epochs=20, batch=100, learning_rate=1e-3)
 
 
-def make_conditional_figures(work: Reproduction) -> list[Path]:
+@dataclass(frozen=True, kw_only=True)
+class ConditionalFigures:
+    """Which models' samples are drawn, and which classifier judges them."""
+
+    name: str
+    dataset: str
+    presets: tuple[str, ...]
+    judge: str
+
+
+MNIST = ConditionalFigures(
+    name="figures-ssl-mnist",
+    dataset="mnist",
+    presets=("mnist-mmcva-100", "mnist-mmcva-100-modern"),
+    judge="mnist-cnn",
+)
+SVHN = ConditionalFigures(
+    name="figures-svhn",
+    dataset="svhn",
+    presets=("svhn-mmcva-1000-modern",),
+    judge="svhn-conv-mmva-modern",
+)
+NORB = ConditionalFigures(
+    name="figures-norb",
+    dataset="norb",
+    presets=("norb-mmcva-1000-modern",),
+    judge="norb-mmcva-all-modern",
+)
+
+
+def make_conditional_figures(what: ConditionalFigures, work: Reproduction) -> list[Path]:
     """Draw and measure samples; train the models first if they do not exist; return the files."""
-    dataset = work.dataset()
-    per_class = SAMPLES // 20 if work.quick else SAMPLES
+    dataset = work.dataset(what.dataset)
+    per_class = (SAMPLES // 20 if work.quick else SAMPLES) // dataset.n_classes
     training = replace(TRAINING, epochs=2) if work.quick else TRAINING
-    judge, test = work.trained(JUDGE).model_, (dataset.x_test / dataset.scale).astype(np.float32)
-    folder, files, figures = work.out / FIGURES, [], {}
-    for preset in PRESETS:
+    judge, test = work.trained(what.judge).model_, (dataset.x_test / dataset.scale).astype(np.float32)
+    folder, files, figures = work.out / what.name, [], {}
+    for preset in what.presets:
         estimator = work.trained(preset)
         files.append(folder / f"samples-{preset}.png")
         draw_samples(files[-1], estimator, preset, dataset)
@@ -54,9 +82,9 @@ def make_conditional_figures(work: Reproduction) -> list[Path]:
             "trained_on_samples_error_percent": error_percent(learner, test, dataset.y_test),
         }
     numbers = {
-        **work.about(FIGURES, 0),
+        **work.about(what.name, 0),
         "samples": per_class * dataset.n_classes,
-        "judge": JUDGE,
+        "judge": what.judge,
         "judge_error_percent": error_percent(judge, test, dataset.y_test),
         "models": figures,
     }
@@ -65,14 +93,13 @@ def make_conditional_figures(work: Reproduction) -> list[Path]:
 
 
 def draw_samples(path: Path, estimator: Estimator, preset: str, dataset: Dataset) -> None:
-    """Save the labeled images, one row per class, beside samples with one row per class and one code per column."""
+    """Save labeled images, one row per class, beside samples with one row per class and one code per column."""
     rows = split_rows(dataset, find_preset(preset).config, seed=0)
-    known = np.flatnonzero(rows.y >= 0)
-    order = known[np.argsort(rows.y[known], kind="stable")]
-    labeled = (rows.x[order] / dataset.scale).reshape(dataset.n_classes, -1, *dataset.shape)
+    order = [np.flatnonzero(rows.y == k)[:COLUMNS] for k in range(dataset.n_classes)]
+    labeled = (rows.x[np.stack(order)] / dataset.scale).astype(np.float32)
     assert isinstance(estimator.codec_, ImageCodec)
-    sampled = sample_grid(estimator, columns=labeled.shape[1], rows=dataset.n_classes)["x"]
-    titles = (f"all {len(order)} labeled images", "samples: a row is a class, a column is a code")
+    sampled = sample_grid(estimator, columns=COLUMNS, rows=dataset.n_classes)["x"]
+    titles = ("labeled images: a row is a class", "samples: a row is a class, a column is a code")
     pictures = (plots.image_grid(labeled), plots.image_grid(as_pictures(estimator.codec_, sampled)))
     plots.save_panels(path, dict(zip(titles, pictures, strict=True)))
 

@@ -2,10 +2,18 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from mmdgm.experiments.paper import printed as paper
-from mmdgm.experiments.paper.sheets import ABSENT, Results, Sheet, Table, marked, mean_and_deviation, quick_note
+from mmdgm.experiments.paper.sheets import (
+    ABSENT,
+    Results,
+    Sheet,
+    Table,
+    costs,
+    errors,
+    marked,
+    mean_and_deviation,
+    quick_note,
+)
 from mmdgm.report import plots
 
 # our rows of Table 6, with the presets of its three columns
@@ -18,6 +26,7 @@ TABLE_6 = {
         "mnist-mmcva-all-modern",
     ),
 }
+TABLE_6_PRESETS = tuple(preset for presets in TABLE_6.values() for preset in presets if preset)
 TABLE_6_SEEDS = {
     "mnist-mmcva-100": 10,
     "mnist-mmcva-1000": 10,
@@ -48,11 +57,6 @@ CURVE = {
 }
 
 
-def errors(results: Results, preset: str) -> list[float]:
-    """Return the test errors of a preset's runs, in percent."""
-    return [run["error_percent"] for run in results.get(preset, [])]
-
-
 def table_6(results: Results) -> list[Sheet]:
     """Return Table 6: error by the number of labels, and the costs of a run."""
     rows = [[name, *figures, "quoted by the paper"] for name, figures in paper.TABLE_6_QUOTED.items()]
@@ -70,27 +74,8 @@ def table_6(results: Results) -> list[Sheet]:
             rows=rows,
             notes=quick_note(results),
         ),
-        Sheet(
-            title="Table 6, continued. What a seed of ours takes",
-            header=["preset", "seeds", "bound (nats)", "steps", "seconds", "images/s", "device"],
-            rows=[cost(results, preset) for presets in TABLE_6.values() for preset in presets if preset],
-            notes=[
-                "Seconds of training, without those of compiling and of looking for neighbours. Several runs may "
-                "have shared the device."
-            ],
-        ),
+        costs("Table 6, continued. What a seed of ours takes", results, TABLE_6_PRESETS),
     ]
-
-
-def cost(results: Results, preset: str) -> list[str]:
-    """Return a row with the bound and the costs of a preset's runs."""
-    runs = results.get(preset, [])
-    if not runs:
-        return [preset, "0", *[ABSENT] * 5]
-    seconds, speed = (np.mean([run[what] for run in runs]) for what in ("seconds", "images_per_second"))
-    devices = ", ".join(sorted({run["device"] for run in runs}))
-    took = [f"{runs[0]['steps']:,}", f"{seconds:,.0f}", f"{speed:,.0f}"]
-    return [preset, str(len(runs)), mean_and_deviation([run["elbo"] for run in runs], 2), *took, devices]
 
 
 def ablations(results: Results) -> list[Sheet]:
@@ -161,7 +146,7 @@ def draw_label_curve(path: Path, results: Results) -> None:
 TABLES = (
     Table(
         name="table6",
-        presets=tuple(preset for presets in TABLE_6.values() for preset in presets if preset),
+        presets=TABLE_6_PRESETS,
         lay_out=table_6,
         seeds=TABLE_6_SEEDS,
     ),

@@ -12,6 +12,15 @@ TABLE_1_QUOTED = {
     "DSN (Lee et al. 2015)": 0.39,
 }
 
+TABLE_2 = {"svhn-conv-va": 25.3, "svhn-conv-mmva": 3.09}
+TABLE_2_QUOTED = {
+    "CNN (Sermanet et al. 2012)": 4.9,
+    "Stochastic Pooling (Zeiler & Fergus 2013)": 2.80,
+    "Maxout Network (Goodfellow et al. 2013)": 2.47,
+    "Network in Network (Lin et al. 2014)": 2.35,
+    "DSN (Lee et al. 2015)": 1.92,
+}
+
 # (error, bound) by C
 TABLE_3 = {
     0: (1.35, -93.17),
@@ -63,4 +72,15 @@ ABLATIONS = {
     "mnist-mmcva-100-no-hat": "6.4",
     "mnist-mmcva-100-classifier": "2.1",
     "mnist-mmcva-100-no-balance": "0.2 more",
+}
+
+# error on SVHN and small NORB with 1,000 labels, as printed
+TABLE_7 = ("4.95 ± 0.18", "6.11 ± 0.58")
+TABLE_7_QUOTED = {
+    "M1+M2 (Kingma et al. 2014)": ("36.02 ± 0.10", "18.79 ± 0.05"),
+    "VAT (Miyato et al. 2015)": ("24.63", "9.88"),
+    "ADGM (Maaløe et al. 2016)": ("22.86", "10.06 ± 0.05"),
+    "SDGM (Maaløe et al. 2016)": ("16.61 ± 0.24", "9.40 ± 0.04"),
+    "Improved-GAN (Salimans et al. 2016)": ("8.11 ± 1.3", "–"),
+    "Ensemble-10-GANs (Salimans et al. 2016)": ("5.88 ± 1.0", "–"),
 }

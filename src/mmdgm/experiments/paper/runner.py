@@ -26,7 +26,7 @@ from mmdgm.experiments.paper.patterns import mask_of, missing_pixels, unit_image
 from mmdgm.experiments.paper.printed import TABLE_4
 from mmdgm.experiments.paper.sheets import MISSING, RUNS, SEEDS, Sheet, Table, markdown
 from mmdgm.experiments.presets import find_preset
-from mmdgm.experiments.provenance import git_commit, versions
+from mmdgm.experiments.provenance import software
 from mmdgm.experiments.run_folder import Estimator, RunFolder, load
 from mmdgm.experiments.training_runs import train_runs
 from mmdgm.files import read_json, write_json, write_whole
@@ -49,6 +49,14 @@ QUICK: dict[str, dict[str, Any]] = {
     "mnist-mmcva-all": {"epochs": 1, "batch": 200},
     "mnist-mmcva-all-modern": {"epochs": 1},
     "mnist-mmcva-100-labels-alone": {"epochs": 300},
+    "svhn-conv-va": {"epochs": 1, "batch": 100},
+    "svhn-mmcva-1000-modern-labels-alone": {"epochs": 30},
+    "norb-mmcva-1000-modern-labels-alone": {"epochs": 30},
+    "svhn-mmcva-1000-labels-alone": {"epochs": 300},
+    "norb-mmcva-1000-labels-alone": {"epochs": 300},
+    "norb-mmcva-all-modern": {"epochs": 1},
+    "svhn-conv-mmva-modern": {"epochs": 1},
+    "ClassifierFirstTraining": {"classifier_epochs": 1, "epochs": 1, "batch": 100},
     "Training": {"epochs": 2, "batch": 100, "warmup_steps": 400, "dropout": 0.2},
     "SemiSupervisedTraining": {"epochs": 1, "unlabeled_batch": 200},
 }
@@ -200,8 +208,7 @@ class Reproduction:
             "quick": self.quick,
             "rows": self.rows or len(self.dataset().x_test),
             "device": device_name(pick_device(self.device)),
-            "versions": versions(),
-            "git_commit": git_commit(),
+            **software(),
         }
 
     @property
@@ -209,8 +216,8 @@ class Reproduction:
         """The number of test images that get holes; None: all."""
         return QUICK_ROWS if self.quick else None
 
-    def dataset(self) -> Dataset:
-        return datasets.load("mnist", self.data_dir)
+    def dataset(self, name: str = "mnist") -> Dataset:
+        return datasets.load(name, self.data_dir)
 
 
 def lay_out(out: Path, table: Table) -> list[Sheet]:

@@ -78,6 +78,34 @@ def generative_name(preset: str) -> str:
     return model_name(preset).removesuffix("+Pegasos")
 
 
+def errors(results: Results, preset: str) -> list[float]:
+    """Return the test errors of a preset's runs, in percent."""
+    return [run["error_percent"] for run in results.get(preset, [])]
+
+
+def costs(title: str, results: Results, presets: Sequence[str]) -> Sheet:
+    """Return a sheet with the bound and the costs of each preset's runs."""
+    return Sheet(
+        title=title,
+        header=["preset", "seeds", "bound (nats)", "steps", "seconds", "images/s", "device"],
+        rows=[_cost(preset, results.get(preset, [])) for preset in presets],
+        notes=[
+            "Seconds of training, without those of compiling and of looking for neighbours. Several runs may have "
+            "shared the device."
+        ],
+    )
+
+
+def _cost(preset: str, runs: Sequence[Result]) -> list[str]:
+    if not runs:
+        return [preset, "0", *[ABSENT] * 5]
+    seconds, speed = (np.mean([run[what] for run in runs]) for what in ("seconds", "images_per_second"))
+    devices = ", ".join(sorted({run["device"] for run in runs}))
+    bounds = [run["elbo"] for run in runs if run["elbo"] is not None]
+    took = [f"{runs[0]['steps']:,}", f"{seconds:,.0f}", f"{speed:,.0f}"]
+    return [preset, str(len(runs)), mean_and_deviation(bounds, 2), *took, devices]
+
+
 def quick_note(results: Results) -> list[str]:
     """Return a note if some runs are shortened."""
     cells = [cell for cell, runs in results.items() if any(run.get("quick") for run in runs)]
@@ -88,6 +116,11 @@ def quick_note(results: Results) -> list[str]:
 def seeds_of(results: Results, presets: Sequence[str]) -> str:
     """Return a note with the number of runs of each model."""
     return "Seeds: " + ", ".join(f"{generative_name(p)} {len(results.get(p, []))}" for p in presets) + "."
+
+
+def seeds_in(count: int) -> str:
+    """Return a number of seeds in words."""
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def marked(results: Sequence[Result]) -> str:

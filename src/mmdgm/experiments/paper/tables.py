@@ -1,5 +1,6 @@
 """All tables, by their names."""
 
-from mmdgm.experiments.paper import few_labels, supervised
+from mmdgm.experiments.paper import few_labels, supervised, svhn_norb
 
-TABLES = {table.name: table for table in (*supervised.TABLES, *few_labels.TABLES)}
+_ALL = (*supervised.TABLES, *svhn_norb.TABLES, *few_labels.TABLES)
+TABLES = {table.name: table for table in sorted(_ALL, key=lambda table: table.name)}
