@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mmdgm.estimators import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier
+    from mmdgm.estimators import KeepUnlabeled, MaxMarginImputer, MMCVAClassifier, MMVAClassifier, suggest_labels
     from mmdgm.experiments.run_folder import load
 
-__all__ = ["KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer", "load"]
+__all__ = ["KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer", "load", "suggest_labels"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mmdgm.data.labels import (
+    check_prior,
     class_factors,
     held_out_rows,
     holds_classes,
@@ -112,12 +113,12 @@ def test_factors_that_mean_nothing_are_refused(weight):
 
 
 def test_a_prior_is_set_against_the_labeled_rows():
-    assert prior_ratio(None, CLASSES, CODES) is None
-    ratio = prior_ratio([0.3, 0.3, 0.4], CLASSES, CODES)
+    assert prior_ratio(None, CODES) is None
+    ratio = prior_ratio([0.3, 0.3, 0.4], CODES)
     assert ratio.tolist() == pytest.approx([0.3 / 0.6, 0.3 / 0.3, 0.4 / 0.1])
 
 
 @pytest.mark.parametrize("prior", [[0.5, 0.5], [0.5, 0.6, -0.1], [0.5, 0.4, 0.2], 1.0])
 def test_a_prior_that_is_none_is_refused(prior):
     with pytest.raises(InputError, match="class_prior"):
-        prior_ratio(prior, CLASSES, CODES)
+        check_prior(prior, CLASSES)

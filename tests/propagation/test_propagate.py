@@ -8,7 +8,16 @@ from sklearn.datasets import load_digits, make_moons
 
 from mmdgm.data.splits import labeled_draw
 from mmdgm.propagation.graph import handwriting_graph, neighbour_graph
-from mmdgm.propagation.propagate import KAPPA_HANDWRITING, diffuse, nearest, propagate, propagate_to_all
+from mmdgm.propagation.propagate import (
+    KAPPA_HANDWRITING,
+    class_chances,
+    class_strength,
+    diffuse,
+    lead_of,
+    nearest,
+    propagate,
+    propagate_to_all,
+)
 
 
 def test_diffusion_solves_the_linear_system():
@@ -53,7 +62,7 @@ def test_propagated_labels_of_digits():
 
 def test_the_surest_are_those_with_the_largest_share_of_their_labels_ahead():
     graph = np.zeros((8, 8))
-    graph[[0, 1], [1, 2]] = 0.5, 0.3  # row 1 lies between two labels
+    graph[[0, 1], [1, 2]] = 0.5, 0.2  # row 1 lies between two labels
     graph[[3, 4, 5, 6], [4, 5, 6, 7]] = 0.2  # to row 7 comes little, but nothing else
     y = np.array([0, -1, 1, 0, -1, -1, -1, -1])
     symmetric = csr_matrix(graph + graph.T)
@@ -98,13 +107,90 @@ def test_many_rows_take_the_label_of_the_nearest(monkeypatch):
     assert (labels == y).mean() > 0.98
 
 
-def test_a_group_that_no_label_reaches_takes_the_nearest_label():
+def test_a_group_that_no_label_reaches_stays_unlabeled():
     x = np.concatenate([np.linspace(0, 1, 30), np.linspace(10, 11, 30), np.linspace(18, 19, 30)])
     given = np.full(90, -1)
     given[[0, 45]] = 0, 1
     points = torch.from_numpy(x).float()[:, None, None, None]
     labels = propagate_to_all(points, given, rng=np.random.RandomState(0))
-    assert labels.tolist() == [0] * 30 + [1] * 60
+    assert labels.tolist() == [0] * 30 + [1] * 30 + [-1] * 30
+
+
+def test_chances_by_hand():
+    strength = np.array([[0.2, 0.1, 0.0], [0.0, 0.0, 0.0], [0.3, 0.3, 0.3]])
+    y = np.array([0, 0, 0, 1, 2])  # shares 3 : 1 : 1
+    expected = [[48 / 49, 1 / 49, 0], [0, 0, 0], [0.6, 0.2, 0.2]]
+    np.testing.assert_allclose(class_chances(strength, y), expected)
+    given = class_chances(strength, y, prior=np.array([0.1, 0.8, 0.1]))
+    np.testing.assert_allclose(given, [[16 / 24, 8 / 24, 0], [0, 0, 0], [0.1, 0.8, 0.1]])
+    np.testing.assert_allclose(lead_of(given), [1 / 3, 0, 0.7], atol=1e-12)
+
+
+def test_class_strength_is_the_mean_over_the_labels_of_a_class():
+    graph = neighbour_graph(torch.rand(60, 3, generator=torch.Generator().manual_seed(0)))
+    y = np.full(60, -1)
+    y[[3, 4, 5, 9]] = 0, 0, 0, 2  # class 1 has no label
+    alone = [diffuse(graph, np.where(np.arange(60) == row, 0, -1), kappa=0.9)[:, 0] for row in (3, 4, 5, 9)]
+    expected = np.stack([np.mean(alone[:3], axis=0), np.zeros(60), alone[3]], axis=1)
+    np.testing.assert_allclose(class_strength(graph, y, kappa=0.9), expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.fixture(name="digits", scope="module")
+def make_digits():
+    """The graph of scikit-learn's digits, and their classes."""
+    x, y = load_digits(return_X_y=True)
+    return neighbour_graph(torch.from_numpy(x).float() / 16), y
+
+
+def with_labels(y, counts, rng):
+    """y with `counts[k]` labels of class k, −1 elsewhere."""
+    known = np.concatenate([rng.choice(np.flatnonzero(y == k), n, replace=False) for k, n in enumerate(counts)])
+    return np.where(np.isin(np.arange(len(y)), known), y, -1)
+
+
+def test_one_label_in_a_class_beside_fifty_in_another(digits):
+    graph, y = digits
+    wrong, wrong_of_sums = [], []
+    for draw in range(5):
+        rng = np.random.default_rng(draw)
+        given = with_labels(y, rng.permutation([1, 50, 5, 20, 10, 2, 30, 3, 8, 15]), rng)
+        rows = given < 0
+        strength = class_strength(graph, given, kappa=0.95)
+        wrong.append((class_chances(strength, given).argmax(1) != y)[rows].mean())
+        wrong_of_sums.append((diffuse(graph, given, kappa=0.95).argmax(1) != y)[rows].mean())
+    assert np.mean(wrong) < 0.08
+    assert np.mean(wrong) < np.mean(wrong_of_sums) / 2
+
+
+def test_rare_classes_are_found_and_do_not_spread(digits):
+    graph, y = digits
+    few = np.concatenate([np.flatnonzero(~np.isin(y, [3, 8])), *[np.flatnonzero(y == k)[:15] for k in (3, 8)]])
+    x = torch.from_numpy(load_digits().data[few]).float() / 16
+    graph, y = neighbour_graph(x), y[few]  # 1 % each
+    given = with_labels(y, [1 if k in (3, 8) else 8 for k in range(10)], np.random.default_rng(0))
+    labels = propagate(graph, given, kappa=0.95)
+    rare = np.isin(y, [3, 8])
+    assert (labels == y)[rare].mean() > 0.6
+    assert (np.isin(labels, [3, 8]) & ~rare).sum() < 30
+    assert (labels != y)[labels >= 0].mean() < 0.05
+
+
+def test_rows_of_a_class_without_labels_are_not_forced_into_others(digits):
+    graph, y = digits
+    given = with_labels(y, [0, *[5] * 9], np.random.default_rng(1))
+    labels = propagate(graph, given, kappa=0.95)
+    assert (labels[y == 0] < 0).mean() > 0.8
+    assert (labels[y > 0] < 0).mean() < 0.05
+
+
+def test_a_given_prior_moves_the_border(digits):
+    graph, y = digits
+    given = with_labels(y, [5] * 10, np.random.default_rng(1))
+    counts = [
+        np.bincount(propagate(graph, given, kappa=0.95, prior=prior).clip(0), minlength=10)[8]
+        for prior in ([0.1] * 10, [0.01] * 8 + [0.91, 0.01])
+    ]
+    assert counts[1] > counts[0]
 
 
 def test_the_nearest_of_others():

@@ -34,6 +34,10 @@ Method = Annotated[
     ),
 ]
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="A CSV file of labels, as `mmdgm suggest` writes it. Its labels replace those in DATA."),
+]
 Scale = Annotated[
     float | None,
     typer.Option(help="What an npz file's values are divided by to lie in [0, 1]. Default: as in the training data."),

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm.cli.common import Device, Json, Seed, err, number, out, print_json, say
+from mmdgm.cli.common import Device, Json, Labels, Seed, err, number, out, print_json, say
 from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import pick_device
 from mmdgm.experiments.fit_runs import MODELS, FitOptions, check_fit, fit_run
@@ -31,6 +31,7 @@ def fit(
             "folder, the subfolder unlabeled.",
         ),
     ] = None,
+    labels: Labels = None,
     size: Annotated[
         str | None,
         typer.Option(metavar="HxW", help="Of a folder of images: what they are resized to [default: 32x32]."),
@@ -53,7 +54,7 @@ def fit(
     name = data.resolve().name if data.is_dir() else data.stem
     folder = RunFolder(run_dir or Path("runs") / name / f"seed-{seed}")
     check_fit(folder, options, data, resume)
-    own = read_data(data, target=target, unlabeled=unlabeled, size=size)
+    own = read_data(data, target=target, unlabeled=unlabeled, size=size, labels=labels)
     say(own.notes)
     result = fit_run(own, folder, options, console=err, resume=resume)
     if as_json:

@@ -22,6 +22,9 @@ COMMANDS = {
     "train": Place(
         "train", "train", "Train one of the paper's presets, and write model, figures and result.json to a folder."
     ),
+    "suggest": Place(
+        "suggest", "suggest", "Choose the rows to label next: a CSV file to fill in, and a picture of the images."
+    ),
     "fit": Place(
         "fit", "fit", "Train a model on your own data, and write model, figures and result.json to a folder."
     ),

@@ -91,19 +91,28 @@ class LabeledImages:
 
     pixels: NDArray[np.uint8]  # (rows, height, width), or (rows, height, width, 3) if some images have colour
     labels: list[str]  # "": unlabeled
+    files: list[str]  # relative to the folder
     broken: list[str]
 
 
-def read_class_folders(folder: Path, size: tuple[int, int], *, unlabeled: str = "unlabeled") -> LabeledImages:
-    """Read a folder with one subfolder of images per class. Images in the subfolder `unlabeled` have no class."""
+def read_class_folders(
+    folder: Path, size: tuple[int, int], *, unlabeled: str = "unlabeled", flat: bool = False
+) -> LabeledImages:
+    """Read a folder with one subfolder of images per class. Images in the subfolder `unlabeled` have no class.
+
+    `flat`: the images may lie in the folder itself; then they have no class.
+    """
     try:
         inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError as error:
         raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
+    if not inside and flat:
+        inside, unlabeled = [folder], folder.name
     if not inside:
         raise InputError(f"{folder}: has no subfolders; give one of image files for each class, named after it")
     parts: list[NDArray[np.uint8]] = []
     labels: list[str] = []
+    names: list[str] = []
     broken: list[str] = []
     for path in inside:
         files = files_in(path)
@@ -112,7 +121,8 @@ def read_class_folders(folder: Path, size: tuple[int, int], *, unlabeled: str = 
             raise InputError(f"{path}: none of its {len(files)} image files can be read ({images.broken[0]})")
         parts.append(np.round(images.unit.transpose(0, 2, 3, 1) * WHITE).astype(np.uint8))
         labels += ["" if path.name == unlabeled else path.name] * len(images.paths)
+        names += [file.relative_to(folder).as_posix() for file in images.paths]
         broken += images.broken
     pixels = np.concatenate(parts)
     grey = bool((pixels == pixels[..., :1]).all())
-    return LabeledImages(pixels=pixels[..., 0].copy() if grey else pixels, labels=labels, broken=broken)
+    return LabeledImages(pixels=pixels[..., 0].copy() if grey else pixels, labels=labels, files=names, broken=broken)

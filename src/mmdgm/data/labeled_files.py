@@ -1,9 +1,9 @@
-"""Users' training data, from an npz file, a folder of images or a CSV file."""
+"""Users' training data, from an npz file, a folder of images or a CSV file; labels may lie in a file of their own."""
 
 import math
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from mmdgm.data import csv_files
 from mmdgm.data.arrays import first_row_without_values, missing_entries
 from mmdgm.data.image_files import read_class_folders
-from mmdgm.data.labels import minus_one_is_a_class, read_labels
+from mmdgm.data.label_files import read_labels_of_rows
+from mmdgm.data.labels import is_unlabeled, minus_one_is_a_class, read_labels
 from mmdgm.data.npz import checked_values, read_npz
 from mmdgm.data.tables import holds_numbers
 from mmdgm.errors import InputError
@@ -35,6 +36,7 @@ class LabeledData:
     target: str | None = None
     skipped: int = 0
     notes: list[str] = field(default_factory=list)
+    files: list[str] | None = None  # of images, relative to their folder
 
     def counts(self) -> dict[str, Any]:
         """Numbers of rows of each kind. Raises InputError if no classifier can learn from the labels."""
@@ -61,12 +63,19 @@ class LabeledData:
 
 
 def read_data(
-    path: Path, *, target: str | None = None, unlabeled: str | None = None, size: str | None = None
+    path: Path,
+    *,
+    target: str | None = None,
+    unlabeled: str | None = None,
+    size: str | None = None,
+    labels: Path | None = None,
+    any_labels: bool = False,
 ) -> LabeledData:
     """Read an npz file, a folder of images or a CSV file to train on.
 
     `target`: the column of a CSV file that holds the labels. `unlabeled`: the value that marks rows without a label.
-    `size`: the height and width of resized images, as in 32x32.
+    `size`: the height and width of resized images, as in 32x32. `labels`: a file of labels, see `label_files`; they
+    replace those in the data. `any_labels`: the data may have no labels at all.
     """
     if not path.exists():
         raise InputError(f"{path} is missing")
@@ -77,11 +86,22 @@ def read_data(
         raise InputError("--target is for a CSV file")
     if size is not None and ending:
         raise InputError("--size is for a folder of images")
+    any_labels = any_labels or labels is not None
     if ending == ".csv":
-        return read_csv_data(path, unlabeled, target)
-    if ending == ".npz":
-        return read_npz_data(path, unlabeled)
-    return read_image_data(path, unlabeled, SIZE if size is None else parse_size(size))
+        data = read_csv_data(path, unlabeled, target, any_labels=any_labels)
+    elif ending == ".npz":
+        data = read_npz_data(path, unlabeled, any_labels=any_labels)
+    else:
+        data = read_image_data(path, unlabeled, SIZE if size is None else parse_size(size), any_labels=any_labels)
+    return data if labels is None else with_labels(data, labels)
+
+
+def with_labels(data: LabeledData, labels: Path) -> LabeledData:
+    """Return the data with the labels of a file in place of its own."""
+    y = np.where(is_unlabeled(data.y, data.unlabeled), "", data.y.astype(str)).astype(object)
+    for row, label in read_labels_of_rows(labels, len(y), data.files).items():
+        y[row] = label
+    return replace(data, y=y.astype(str), unlabeled="")
 
 
 def parse_size(text: str) -> tuple[int, int]:
@@ -93,9 +113,11 @@ def parse_size(text: str) -> tuple[int, int]:
     return height, width
 
 
-def read_npz_data(path: Path, mark: str | None) -> LabeledData:
+def read_npz_data(path: Path, mark: str | None, *, any_labels: bool = False) -> LabeledData:
     """Read the arrays x and y of an npz file."""
     arrays = read_npz(path)
+    if any_labels and "x" in arrays and "y" not in arrays:
+        arrays["y"] = np.full(np.shape(arrays["x"])[:1], mark or "-1")
     if absent := [name for name in ("x", "y") if name not in arrays]:
         held = ", ".join(arrays) or "nothing"
         raise InputError(f"{path}: holds {held}, but no {absent[0]}; arrays x and y are expected")
@@ -126,9 +148,9 @@ def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[st
     return int(value) if value.is_integer() else value, []
 
 
-def read_image_data(path: Path, mark: str | None, size: tuple[int, int]) -> LabeledData:
-    """Read a folder with one subfolder of images per class."""
-    images = read_class_folders(path, size, unlabeled="unlabeled" if mark is None else mark)
+def read_image_data(path: Path, mark: str | None, size: tuple[int, int], *, any_labels: bool = False) -> LabeledData:
+    """Read a folder with one subfolder of images per class; or without subfolders, if the data may have no labels."""
+    images = read_class_folders(path, size, unlabeled="unlabeled" if mark is None else mark, flat=any_labels)
     return LabeledData(
         path=path,
         kind="images",
@@ -136,22 +158,25 @@ def read_image_data(path: Path, mark: str | None, size: tuple[int, int]) -> Labe
         y=np.array(images.labels),
         unlabeled="",
         skipped=len(images.broken),
+        files=images.files,
         notes=[f"{line}; skipped" for line in images.broken],
     )
 
 
-def read_csv_data(path: Path, mark: str | None, target: str | None) -> LabeledData:
+def read_csv_data(path: Path, mark: str | None, target: str | None, *, any_labels: bool = False) -> LabeledData:
     """Read a CSV file with a column of labels."""
     sheet = csv_files.read_sheet(path)
-    if target not in sheet.header:
+    unnamed = target is None and any_labels
+    if target not in sheet.header and not unnamed:
         said = f"{path}: give --target, the column" if target is None else f"--target {target}: is no column"
         raise InputError(f"{said} with the labels; there are {', '.join(sheet.header)}")
     names = [name for name in sheet.header if name != target]
     if not names:
         raise InputError(f"{path}: has no column beside {target}")
     marks = ("", (mark or "").strip())
-    y = np.array(["" if cell.strip() in marks else cell for cell in sheet.column(target)])
-    _refuse_fractions(path, target, [cell for cell in y.tolist() if cell])
+    cells = [""] * len(sheet.rows) if target is None else sheet.column(target)
+    y = np.array(["" if cell.strip() in marks else cell for cell in cells])
+    _refuse_fractions(path, str(target), [cell for cell in y.tolist() if cell])
     numeric = [holds_numbers(sheet.column(name)) for name in names]
     x = csv_files.values(sheet, names, numeric)
     missing = missing_entries(x)

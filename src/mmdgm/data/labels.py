@@ -123,12 +123,24 @@ def class_factors(class_weight: Any, classes: NDArray[Any], codes: Codes) -> NDA
     return np.asarray(factors, np.float32)
 
 
-def prior_ratio(class_prior: Any, classes: NDArray[Any], codes: Codes) -> NDArray[np.float32] | None:
-    """Each class's given share of all rows divided by its share of the labeled rows, `(K,)`."""
+def check_prior(class_prior: Any, classes: NDArray[Any]) -> None:
+    """Raise InputError if given shares of the classes are none."""
     if class_prior is None:
-        return None
+        return
     prior = np.asarray(class_prior, float)
     if prior.shape != (len(classes),) or (prior < 0).any() or abs(prior.sum() - 1) > 1e-3:
         raise InputError(f"class_prior: give {len(classes)} shares, one per class in sorted order, that sum to 1")
-    counts = np.bincount(codes[codes >= 0], minlength=len(classes))
-    return np.asarray(prior / (counts / counts.sum()), np.float32)
+
+
+def shares(codes: Codes, n_classes: int) -> NDArray[np.float64]:
+    """Each class's share of the labeled rows, `(K,)`."""
+    counts = np.bincount(codes[codes >= 0], minlength=n_classes)
+    found: NDArray[np.float64] = counts / counts.sum()
+    return found
+
+
+def prior_ratio(class_prior: Any, codes: Codes) -> NDArray[np.float32] | None:
+    """Each class's share of all rows divided by its share of the labeled rows, `(K,)`."""
+    if class_prior is None:
+        return None
+    return np.asarray(np.asarray(class_prior, float) / shares(codes, len(class_prior)), np.float32)

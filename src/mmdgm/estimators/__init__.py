@@ -6,10 +6,19 @@ from mmdgm.estimators.classifiers import MMCVAClassifier, MMVAClassifier
 from mmdgm.estimators.imputer import MaxMarginImputer
 from mmdgm.estimators.saving import read_estimator
 from mmdgm.estimators.splitters import KeepUnlabeled
+from mmdgm.estimators.suggestions import suggest_labels
 
 CLASSIFIERS = {kind.__name__: kind for kind in (MMCVAClassifier, MMVAClassifier)}
 
-__all__ = ["CLASSIFIERS", "KeepUnlabeled", "MMCVAClassifier", "MMVAClassifier", "MaxMarginImputer", "load"]
+__all__ = [
+    "CLASSIFIERS",
+    "KeepUnlabeled",
+    "MMCVAClassifier",
+    "MMVAClassifier",
+    "MaxMarginImputer",
+    "load",
+    "suggest_labels",
+]
 
 
 def load(path: str | Path, *, device: str | None = None) -> MMCVAClassifier | MMVAClassifier:

@@ -12,7 +12,15 @@ from sklearn.utils.validation import _num_samples, check_consistent_length, colu
 
 from mmdgm.data.arrays import as_array
 from mmdgm.data.batches import Store
-from mmdgm.data.labels import class_factors, held_out_rows, is_unlabeled, prior_ratio, read_labels
+from mmdgm.data.labels import (
+    check_prior,
+    class_factors,
+    held_out_rows,
+    is_unlabeled,
+    prior_ratio,
+    read_labels,
+    shares,
+)
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Labels
 from mmdgm.estimators.fitting import FitRun
@@ -42,10 +50,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         with self._all_or_nothing():
             x, seed = self._learn_inputs(X)
             self.classes_ = classes
-            weights = ClassWeights(
-                _tensor(class_factors(self.class_weight, classes, codes)),
-                _tensor(prior_ratio(self.class_prior, classes, codes)),
-            )
+            check_prior(self.class_prior, classes)
             rng = np.random.RandomState(seed)
             accuracy, known = None, codes.copy()
             if self.validation_fraction is not None:
@@ -60,6 +65,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
             filled, observed = self._fill(x), ~np.isnan(x)
             guess = None if self._going_on() else self._propagated(filled, known, rng)
+            estimated = None if guess is None else shares(guess, len(classes))
+            weights = ClassWeights(
+                _tensor(class_factors(self.class_weight, classes, codes)),
+                _tensor(prior_ratio(estimated if self.class_prior is None else self.class_prior, codes)),
+            )
             rows = (filled, known, None if observed.all() else observed, guess)
             store, n = Store(*map(_tensor, rows)), int((codes >= 0).sum())  # type: ignore[arg-type]
             self._train(store, seed, n_labeled=n, began=began, run=run, weights=weights, accuracy=accuracy)

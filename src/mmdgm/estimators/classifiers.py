@@ -52,7 +52,8 @@ class MMCVAClassifier(GenerativeClassifier):
     class_weight : "balanced", dict from label to weight, or None
         Factors of the hinge loss.
     class_prior : array of shape (classes,) or None
-        Fractions of the classes (sorted) among all rows; None: the fractions among the labels.
+        Fractions of the classes (sorted) among all rows; None: those among the propagated labels, or else among the
+        labels.
     warm_start : bool
         Whether to continue with the networks of the last fit. The other parameters have their current values.
     validation_fraction : float or None
@@ -139,7 +140,7 @@ class MMCVAClassifier(GenerativeClassifier):
         wanted = meaningful if self.propagate_labels == "auto" else self.propagate_labels
         if not wanted or (codes >= 0).all():
             return None
-        return propagate_to_all(torch.from_numpy(filled), codes, rng=rng)
+        return propagate_to_all(torch.from_numpy(filled), codes, rng=rng, prior=self.class_prior)
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
         """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I).

@@ -4,10 +4,16 @@ A classifier trained on few labels misclassifies whole groups of images without 
 with a bar. Many images lie between such a group and the rest of its class. Labels that pass from neighbour to
 neighbour reach the group through them (Zhou et al. 2004, Learning with local and global consistency).
 
-    F       (I − κ S)^(−1) B, shape (n, K); S is the `graph`, B holds the given labels one-hot, zeros for other rows
+    F        (I − κ S)^(−1) B, shape (n, K); S is the `graph`, B holds the given labels one-hot, zeros for other rows
+    f_k      F_k divided by the number of given labels of class k: the mean strength of a label of class k
+    P(k|i)   ∝ p_k f_ik⁴, where p_k is the share of class k: as given, or among the given labels
+
+Labels flood whole clusters, so the sum F_k grows with the number of labels of class k, and the mean f_k does not.
+Where classes overlap, their shares count. The power 4 weighs one against the other (docs/lab-notebook.md).
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,32 +26,39 @@ from mmdgm.propagation.features import CHUNK, points_of
 from mmdgm.propagation.graph import neighbour_graph
 
 Labels = NDArray[np.int64]  # −1: unlabeled
+Values = NDArray[np.float64]
 ROWS = 20_000  # largest number of labeled rows, and of unlabeled rows, in a graph
 KAPPA, KAPPA_HANDWRITING = 0.95, 0.998
+POWER = 4
+# a row may be of a class without any label if its strongest class has less than WEAK times the median strength, and
+# leads by less than SURE
+WEAK, SURE = 0.25, 0.9
 
 
-def propagate(graph: csr_matrix, y: Labels, *, kappa: float, share: float = 1.0) -> Labels:
+def propagate(
+    graph: csr_matrix, y: Labels, *, kappa: float, share: float = 1.0, prior: NDArray[Any] | None = None
+) -> Labels:
     """Labels `(n,)` of a graph's rows: given labels stay, others are propagated, −1 for rows that none reaches.
 
-    `kappa` is the fraction of its strength that a label keeps from neighbour to neighbour. Of the rows nearest to a
-    class, the fraction `share` gets its label: those with the largest (F₁ − F₂)/ΣF, where F₁ and F₂ are the two
-    largest values of a row of F. The others stay −1.
+    `kappa` is the fraction of its strength that a label keeps from neighbour to neighbour. Rows stay −1 too if they
+    may be of a class without any label, see `may_be_new`. Of the other rows of a class, the fraction `share` gets its
+    label: those where P leads by most. `prior`: the shares of the classes among all rows, if known.
     """
-    strength = diffuse(graph, y, kappa=kappa)
-    first_two = np.partition(strength, -2, axis=1)[:, -2:]
-    lead = (first_two[:, 1] - first_two[:, 0]) / strength.sum(axis=1).clip(1e-300)
-    nearest_class, labels = strength.argmax(axis=1), y.copy()
-    for k in range(strength.shape[1]):
-        rows = np.flatnonzero((nearest_class == k) & (y < 0) & strength.any(axis=1))
+    strength = class_strength(graph, y, kappa=kappa)
+    chances = class_chances(strength, y, prior)
+    lead, predicted, labels = lead_of(chances), chances.argmax(axis=1), y.copy()
+    candidates = (y < 0) & strength.any(axis=1) & ~may_be_new(strength, chances)
+    for k in range(chances.shape[1]):
+        rows = np.flatnonzero(candidates & (predicted == k))
         rows = rows[np.argsort(-lead[rows], kind="stable")]
         labels[rows[: math.floor(share * len(rows))]] = k
     return labels
 
 
-def propagate_to_all(x: Tensor, y: Labels, *, rng: np.random.RandomState) -> Labels:
-    """Labels for all rows x `(n, …)`: given labels (≥ 0) stay, others (−1) are propagated.
+def propagate_to_all(x: Tensor, y: Labels, *, rng: np.random.RandomState, prior: NDArray[Any] | None = None) -> Labels:
+    """Labels for all rows x `(n, …)`: given labels (≥ 0) stay, others (−1) are propagated, see `propagate`.
 
-    Rows that no label reaches, and rows beyond `ROWS`, take the label of the nearest row that has one.
+    Rows beyond `ROWS` take the label of the nearest row of the graph.
     """
     points = points_of(x)
     rows = np.concatenate(
@@ -55,14 +68,48 @@ def propagate_to_all(x: Tensor, y: Labels, *, rng: np.random.RandomState) -> Lab
         ]
     )
     labels = y.copy()
-    labels[rows] = propagate(neighbour_graph(points[rows]), y[rows], kappa=KAPPA)
-    known, unknown = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
-    labels[unknown] = labels[known][nearest(points[unknown], points[known])]
+    labels[rows] = propagate(neighbour_graph(points[rows]), y[rows], kappa=KAPPA, prior=prior)
+    others = np.setdiff1d(np.flatnonzero(y < 0), rows, assume_unique=True)
+    labels[others] = labels[rows][nearest(points[others], points[rows])]
     return labels
 
 
-def diffuse(graph: csr_matrix, y: Labels, *, kappa: float) -> NDArray[np.float64]:
-    """F `(n, K)`: the strength of each class's labels at each row."""
+def class_strength(graph: csr_matrix, y: Labels, *, kappa: float) -> Values:
+    """f `(n, K)`: the mean strength of each class's labels at each row."""
+    mean: Values = diffuse(graph, y, kappa=kappa) / np.bincount(y[y >= 0]).clip(1)
+    return mean
+
+
+def class_chances(strength: Values, y: Labels, prior: NDArray[Any] | None = None) -> Values:
+    """P `(n, K)` of rows with the given class strengths; zeros for rows without any strength."""
+    shares = np.bincount(y[y >= 0], minlength=strength.shape[1]) if prior is None else np.asarray(prior, float)
+    joint: Values = shares * class_likelihood(strength)
+    chances: Values = joint / joint.sum(axis=1, keepdims=True).clip(1e-300)
+    return chances
+
+
+def class_likelihood(strength: Values) -> Values:
+    """f⁴ `(n, K)`, relative to the strongest class of each row."""
+    likelihood: Values = (strength / strength.max(axis=1, keepdims=True).clip(1e-300)) ** POWER
+    return likelihood
+
+
+def lead_of(chances: Values) -> Values:
+    """P₁ − P₂ `(n,)`: the lead of each row's largest chance."""
+    ordered = np.sort(np.pad(chances, ((0, 0), (1, 0))), axis=1)  # a class more, for rows of a single class
+    lead: Values = ordered[:, -1] - ordered[:, -2]
+    return lead
+
+
+def may_be_new(strength: Values, chances: Values) -> NDArray[np.bool_]:
+    """Whether a row may be of a class without any label, `(n,)`: labels reach it weakly, and none leads clearly."""
+    strongest = strength.max(axis=1)
+    doubtful: NDArray[np.bool_] = (strongest < WEAK * np.median(strongest)) & (lead_of(chances) < SURE)
+    return doubtful
+
+
+def diffuse(graph: csr_matrix, y: Labels, *, kappa: float) -> Values:
+    """F `(n, K)`: the sum of the strengths of each class's labels at each row."""
     system = (eye(len(y)) - kappa * graph).tocsr()
     classes = range(int(y.max()) + 1)
     return np.stack([cg(system, (y == k).astype(float), rtol=1e-6)[0] for k in classes], axis=1).clip(0)

@@ -80,6 +80,21 @@ def save_panels(path: Path, pictures: dict[str, NDArray[np.uint8]]) -> None:
     _save(path, figure)
 
 
+def save_contact_sheet(path: Path, pictures: NDArray[Any], titles: list[str], *, columns: int = 10) -> None:
+    """Write pictures `(rows, channels, height, width)` in [0, 1] in lines, each under its title."""
+    from matplotlib.figure import Figure
+
+    lines = -(-len(pictures) // columns)
+    figure = Figure(figsize=(1.1 * columns, 1.35 * lines), layout="constrained", dpi=110)
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axis in axes:
+        axis.axis("off")
+    for axis, picture, title in zip(axes, pictures, titles, strict=False):
+        axis.imshow(image_grid(picture[None, None])[GAP:-GAP, GAP:-GAP])
+        axis.set_title(title, fontsize=7)
+    _save(path, figure)
+
+
 def save_scatter(path: Path, panels: dict[str, NDArray[Any]], y: NDArray[Any]) -> None:
     """Write a scatter plot with one panel per title, coloured by class."""
     from matplotlib.figure import Figure
