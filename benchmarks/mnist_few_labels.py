@@ -26,7 +26,7 @@ import mmdgm
 from mmdgm.cli.train import parse_seeds
 from mmdgm.data import datasets
 from mmdgm.data.datasets import Dataset
-from mmdgm.data.splits import complement, labeled_draw
+from mmdgm.data.splits import labeled_draw
 from mmdgm.experiments.provenance import versions
 
 LABELS = 100
@@ -49,7 +49,7 @@ class Fitted(NamedTuple):
 
 def make_task(dataset: Dataset, *, unlabeled: int, seed: int) -> Task:
     labeled = labeled_draw(dataset.y_train, LABELS, seed=seed)
-    rest = complement(labeled, len(dataset.y_train))
+    rest = np.setdiff1d(np.arange(len(dataset.y_train)), labeled)
     hidden = np.random.default_rng(seed).choice(rest, unlabeled, replace=False)
     x = dataset.x_train[np.concatenate([labeled, hidden]), 0]
     y = np.concatenate([dataset.y_train[labeled], np.full(unlabeled, -1)])

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from mmdgm.data import datasets
 
@@ -43,10 +44,14 @@ def test_readme_runs(tmp_path, monkeypatch, mmdgm):
 def test_own_data_as_readme_shows_it(tmp_path, monkeypatch, mmdgm):
     monkeypatch.chdir(tmp_path)
     Path("table.csv").write_text("a,kind\n" + "".join(f"{i % 2 + i / 100},{'xy'[i % 2]}\n" for i in range(20)))
-    (line,) = [line for block in blocks("text") for line in block.splitlines() if line.startswith("mmdgm ")]
-    words = shlex.split(line, comments=True)
-    code, _, err = mmdgm(*words[1:], "--epochs", 2, "--device", "cpu")
-    assert code == 0, err
+    Path("scans").mkdir()
+    for i in range(25):
+        Image.fromarray(np.full((8, 8), 10 * i, np.uint8)).save(f"scans/{i}.png")
+    suggest, fit = (line for block in blocks("text") for line in block.splitlines() if line.startswith("mmdgm "))
+    for line, more in ((suggest, ()), (fit, ("--epochs", 2, "--device", "cpu"))):
+        code, _, err = mmdgm(*shlex.split(line, comments=True)[1:], *more)
+        assert code == 0, err
+    assert Path("scans-labels.csv").exists()
     assert Path("runs/own/model.safetensors").exists()
 
 

@@ -60,15 +60,19 @@ class Lengths:
         """Return a stage with small batches for few rows, and with enough epochs for the number of steps."""
         labeled, unlabeled = int((labels >= 0).sum()), int((labels < 0).sum())
         batch = self.batch_size or int(np.clip(max(labeled, unlabeled) // 10, 64, 400))
-        steps_per_epoch = max(1, (unlabeled or labeled) // min(batch, unlabeled or labeled))
+        of_labeled, of_unlabeled = batch if not unlabeled else max(100, batch // 2), batch
+        if 0 < unlabeled < labeled:  # as many of each kind as there are among all rows
+            of_labeled, of_unlabeled = batch, max(1, round(batch * unlabeled / labeled))
+        size, rows = (of_unlabeled, unlabeled) if unlabeled else (of_labeled, labeled)
+        steps_per_epoch = max(1, rows // min(size, rows))
         whole = self.max_epochs or max(10, math.ceil(self.steps / steps_per_epoch))
         epochs = max(1, round(share * whole))
         return Stage(
             name=name,
             epochs=epochs,
             learning_rate=self.learning_rate,
-            batch=min(labeled, batch if not unlabeled else max(100, batch // 2)),
-            unlabeled_batch=batch,
+            batch=min(labeled, of_labeled),
+            unlabeled_batch=of_unlabeled,
             warmup_steps=min(100, epochs * steps_per_epoch // 10),
             log_every=max(1, epochs * steps_per_epoch // REFRESHED),
             labels=source,

@@ -1,0 +1,188 @@
+"""Which rows to label: `suggest_labels` beside random draws and query strategies of scikit-activeml.
+
+    OMP_NUM_THREADS=1 .venv/bin/python benchmarks/few_labels.py --data-dir FOLDER [--data digits wine] [--graph-alone]
+
+(FOLDER/mnist and FOLDER/svhn hold the official files; the other sets come with scikit-learn.) A strategy asks for 10
+rows, learns their labels, asks for 10 more, then for 10, 20 and 50 more. Two errors are measured each time, in
+percent: of the labels that `propagate` gives to the other rows of the pool, and of `MMCVAClassifier()` on test rows.
+A draw is a choice of the pool and the test rows. All strategies see the same points, those that the graph of
+neighbours is made from. Nothing was chosen on these test rows.
+
+scikit-activeml is no dependency: pip install --no-deps -r benchmarks/peers/requirements.txt. Results are written
+after every fit. A command does only what is missing in the file, so it can be interrupted and repeated.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from mmdgm import MMCVAClassifier
+from mmdgm.data import datasets
+from mmdgm.data.datasets import channels_last
+from mmdgm.experiments.provenance import software
+from mmdgm.files import read_json, write_json
+from mmdgm.propagation.features import points_of
+from mmdgm.propagation.graph import neighbour_graph
+from mmdgm.propagation.propagate import KAPPA, class_chances, class_strength
+from mmdgm.propagation.suggest import suggest_rows
+
+STEPS = (10, 20, 30, 50, 100)
+RESULTS = Path(__file__).parents[1] / "results" / "estimators" / "few-labels.json"
+Array = NDArray[Any]
+
+
+class Task(NamedTuple):
+    """A pool of rows whose labels can be asked for, and test rows."""
+
+    x: Array
+    y: Array
+    x_test: Array
+    y_test: Array
+
+    def points(self) -> Array:
+        """What strategies see, `(rows, d)`: outlines of large images, standardised columns, or pixels."""
+        if self.x.ndim > 2:
+            unit = torch.from_numpy(self.x.astype(np.float32) / self.x.max())
+            return points_of(unit[:, None] if unit.dim() == 3 else unit.permute(0, 3, 1, 2)).numpy()
+        return StandardScaler().fit_transform(self.x).astype(np.float32)
+
+
+def of_scikit_learn(load: Callable[..., Any], *, images: bool = False) -> Callable[[int, Path | None], Task]:
+    """A draw of a data set of scikit-learn: 70 % of the rows are the pool."""
+
+    def draw(seed: int, _: Path | None) -> Task:
+        x, y = load(return_X_y=True)
+        order, n = np.random.default_rng(seed).permutation(len(y)), round(0.7 * len(y))
+        x = x.reshape(-1, 8, 8) if images else x
+        return Task(x[order[:n]], y[order[:n]], x[order[n:]], y[order[n:]])
+
+    return draw
+
+
+def of_files(name: str, *, pool: int, test: int) -> Callable[[int, Path | None], Task]:
+    """A draw of the training images of a data set, and its first test images."""
+
+    def draw(seed: int, data_dir: Path | None) -> Task:
+        found = datasets.load(name, data_dir)
+        rows = np.random.default_rng(seed).choice(len(found.y_train), pool, replace=False)
+        x, x_test = channels_last(found.x_train[rows]), channels_last(found.x_test[:test])
+        return Task(x, found.y_train[rows], x_test, found.y_test[:test])
+
+    return draw
+
+
+TASKS: dict[str, Callable[[int, Path | None], Task]] = {
+    "digits": of_scikit_learn(load_digits, images=True),
+    "breast cancer": of_scikit_learn(load_breast_cancer),
+    "wine": of_scikit_learn(load_wine),
+    "mnist": of_files("mnist", pool=10_000, test=10_000),
+    "svhn": of_files("svhn", pool=3_000, test=5_000),
+}
+
+
+def random(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
+    """A random draw without replacement."""
+    return np.random.default_rng([seed, int((y >= 0).sum())]).permutation(np.flatnonzero(y < 0))[:n]
+
+
+def suggested(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
+    """The strategy of `suggest_labels`."""
+    return np.array(suggest_rows(neighbour_graph(torch.from_numpy(points)), n, y))
+
+
+def typiclust(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
+    """scikit-activeml's TypiClust: typical rows of clusters without a label (Hacohen et al. 2022)."""
+    from skactiveml.pool import TypiClust
+
+    found: Array = TypiClust(random_state=seed).query(X=points, y=np.where(y < 0, np.nan, y), batch_size=n)
+    return found
+
+
+def margin(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
+    """scikit-activeml's margin sampling with logistic regression, after a random draw."""
+    from skactiveml.classifier import SklearnClassifier
+    from skactiveml.pool import UncertaintySampling
+
+    if not (y >= 0).any():
+        return random(task, points, y, n, seed)
+    classifier = SklearnClassifier(LogisticRegression(max_iter=500), classes=np.unique(task.y))
+    sampling = UncertaintySampling(method="margin_sampling", random_state=seed)
+    found: Array = sampling.query(X=points, y=np.where(y < 0, np.nan, y), clf=classifier, batch_size=n)
+    return found
+
+
+STRATEGIES = {strategy.__name__: strategy for strategy in (random, suggested, typiclust, margin)}
+
+
+def asked(task: Task, strategy: str, seed: int) -> Iterator[tuple[int, Array]]:
+    """Yield (number of labels, y with −1 for unlabeled rows) after each round of questions."""
+    points, y = task.points(), np.full(len(task.y), -1)
+    for n in STEPS:
+        if n >= len(y):
+            return
+        rows = STRATEGIES[strategy](task, points, y, n - int((y >= 0).sum()), seed)
+        y[rows] = task.y[rows]
+        yield n, y.copy()
+
+
+def propagated_error(task: Task, y: Array) -> float:
+    """Percentage of wrong labels among the unlabeled rows, after propagation alone."""
+    known = np.unique(y[y >= 0], return_inverse=True)
+    codes = np.full(len(y), -1)
+    codes[y >= 0] = known[1]
+    graph = neighbour_graph(torch.from_numpy(task.points()))
+    predicted = known[0][class_chances(class_strength(graph, codes, kappa=KAPPA), codes).argmax(axis=1)]
+    return float(100 * (predicted != task.y)[y < 0].mean())
+
+
+def classifier_error(task: Task, y: Array, seed: int) -> float | None:
+    """Percentage of wrong predictions of `MMCVAClassifier()` on the test rows; None if all labels are of one class."""
+    if len(np.unique(y[y >= 0])) < 2:
+        return None
+    fitted = MMCVAClassifier(random_state=seed).fit(task.x, y)
+    return float(100 * (fitted.predict(task.x_test) != task.y_test).mean())
+
+
+def measure(arguments: argparse.Namespace, console: Console) -> None:
+    """Measure what the file of results lacks."""
+    report = read_json(arguments.out) if arguments.out.exists() else {"cells": {}}
+    cells: dict[str, Any] = report["cells"]
+    for name in arguments.data:
+        for seed in range(arguments.draws):
+            task = TASKS[name](seed, arguments.data_dir)
+            for strategy in arguments.strategies:
+                for n, y in asked(task, strategy, seed):
+                    key = f"{name}/{strategy}/{n}/{seed}"
+                    cell = cells.setdefault(key, {"propagated": propagated_error(task, y)})
+                    if not arguments.graph_alone and "classifier" not in cell:
+                        began = time.monotonic()
+                        cell["classifier"] = classifier_error(task, y, seed)
+                        cell["seconds"] = round(time.monotonic() - began, 1)
+                    console.print(key, cell, highlight=False)
+                    write_json(arguments.out, {**software(), "cells": cells})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, help="the folder that holds mnist/ and svhn/")
+    parser.add_argument("--data", nargs="+", choices=TASKS, default=list(TASKS), metavar="NAME", help=", ".join(TASKS))
+    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES), metavar="NAME")
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--graph-alone", action="store_true", help="measure propagated labels alone, without training")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    measure(arguments, Console())
+
+
+if __name__ == "__main__":
+    main()
