@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.few_labels import markdown
 from mmdgm.experiments.configs import differing_settings
 from mmdgm.experiments.paper.tables import TABLES
 from mmdgm.experiments.presets import find_preset
@@ -172,3 +173,8 @@ def test_the_comparison_with_scikit_learn_is_that_of_the_result_files():
         pattern = rf"^\| `MMCVAClassifier\(\)`, {label} \| ([\d.]+) ±"
         (error,) = re.findall(pattern, page, flags=re.MULTILINE)
         assert error == f"{np.mean([seed['error_percent'] for seed in mnist[name]]):.2f}"
+
+
+def test_the_comparison_of_rows_to_label_is_that_of_the_result_file():
+    cells = json.loads((ROOT / "results" / "estimators" / "few-labels.json").read_text())["cells"]
+    assert markdown(cells) in (ROOT / "docs" / "comparison.md").read_text()

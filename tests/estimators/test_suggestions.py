@@ -60,6 +60,21 @@ def test_the_labels_of_one_class_and_of_text():
     assert not {3, 5} & set(found.rows.tolist())
 
 
+def test_the_first_labels_may_all_be_ones():
+    y = np.full(len(X), -1)
+    y[:4] = 1
+    found = suggestions(X, 5, y)
+    assert found.tested == 4
+    assert (found.rows >= 4).all()
+
+
+@pytest.mark.parametrize("value", [None, np.nan])
+def test_missing_labels_are_refused_unless_they_are_the_mark(value):
+    y = np.array(["a", "b", value] + ["?"] * (len(X) - 3), dtype=object)
+    with pytest.raises(InputError, match="y holds N"):
+        suggest_labels(X, 3, y, unlabeled="?")
+
+
 def test_leave_one_out_counts_labels_that_contradict_the_others():
     y = np.full(len(X), -1)
     y[::6] = Y[::6]

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse.linalg import ArpackNoConvergence
 from sklearn.datasets import load_digits
 
+from mmdgm.propagation import suggest
 from mmdgm.propagation.graph import neighbour_graph
 from mmdgm.propagation.propagate import class_chances, class_strength, lead_of
 from mmdgm.propagation.suggest import DOUBT, KAPPA, Field, doubt, leading_part, leave_one_out, suggest_rows
@@ -28,13 +30,25 @@ def test_the_field_has_the_covariance_of_the_graph(small):
     np.testing.assert_allclose(z @ z.T, covariance, rtol=1e-6, atol=1e-8)
 
 
-def test_many_rows_have_the_leading_part(digits, monkeypatch):
+def test_many_rows_have_the_leading_part(digits):
     graph, _ = digits
     values, vectors = np.linalg.eigh(graph.toarray())
     whole = (vectors[:, -150:] / (1 - KAPPA * values[-150:])) @ vectors[:, -150:].T
     z = leading_part(graph)
     assert z.shape == (len(values), 150)
     np.testing.assert_allclose(z @ z.T, whole, atol=0.02 * np.diag(whole).mean())
+
+
+def test_eigenvectors_that_were_found_in_time_are_enough(digits, monkeypatch):
+    graph, y = digits
+    values, vectors = np.linalg.eigh(graph.toarray())
+
+    def too_slow(*_, **__):
+        raise ArpackNoConvergence("No convergence", values[-60:], vectors[:, -60:])
+
+    monkeypatch.setattr(suggest, "eigsh", too_slow)
+    assert leading_part(graph).shape == (len(y), 60)
+    assert len(set(y[suggest_rows(graph, 20, np.full(len(y), -1))])) == 10
 
 
 def test_rows_are_those_of_the_literal_formula(small):

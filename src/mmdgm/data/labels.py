@@ -48,11 +48,12 @@ def holds_classes(y: Any, marker: Any) -> bool:
         return False
     y = column_or_1d(y)
     known = y[~is_unlabeled(y, marker)]
-    _refuse_missing(known, marker)
+    refuse_missing(known, marker)
     return type_of_target(known, input_name="y") in ("binary", "multiclass")
 
 
-def _refuse_missing(labeled: NDArray[Any], marker: Any) -> None:
+def refuse_missing(labeled: NDArray[Any], marker: Any) -> None:
+    """Raise InputError if the labels of labeled rows hold None or NaN."""
     if labeled.dtype.kind == "O" and any(value is None for value in labeled):
         instead = -1 if marker is None else marker
         raise InputError(f"y holds None; replace it by what marks the unlabeled rows, unlabeled={instead!r}")
@@ -73,7 +74,7 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
             stacklevel=4,
         )
     labeled = y[~unlabeled]
-    _refuse_missing(labeled, marker)
+    refuse_missing(labeled, marker)
     assert_all_finite(labeled, input_name="y")
     if labeled.dtype.kind == "O" and len({type(value) for value in labeled}) > 1:
         kinds = ", ".join(sorted({type(value).__name__ for value in labeled}))

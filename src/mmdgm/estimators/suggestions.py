@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from mmdgm.data.labels import is_unlabeled
+from mmdgm.data.labels import is_unlabeled, refuse_missing
 from mmdgm.errors import InputError
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.propagation.features import points_of
@@ -73,12 +73,16 @@ def suggestions(X: Any, n: int, y: Any = None, *, unlabeled: Any = -1, random_st
 
 
 def _codes(y: Any, n_rows: int, unlabeled: Any) -> NDArray[np.int64]:
-    """Class numbers, −1 for rows without a label. There may be one class, or none."""
+    """Class numbers, −1 for rows without a label. There may be one class, or none.
+
+    So the marker −1 beside labels 1 is no class here: class 0 may come later.
+    """
     codes = np.full(n_rows, -1, np.int64)
     if y is None:
         return codes
     y = column_or_1d(y, warn=True)
     check_consistent_length(np.empty(n_rows), y)
-    known = ~is_unlabeled(y, unlabeled)
+    known = ~is_unlabeled(y, unlabeled, classes=np.empty(0))
+    refuse_missing(y[known], unlabeled)
     codes[known] = np.unique(y[known].astype(str), return_inverse=True)[1]
     return codes

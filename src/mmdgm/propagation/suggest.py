@@ -17,7 +17,7 @@ Without labels, w is 1 for all rows. With labels, it is DOUBT + 1 − (P₁ − 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, eye
-from scipy.sparse.linalg import cg, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, cg, eigsh
 
 from mmdgm.propagation.propagate import Labels, Values, class_chances, class_likelihood, class_strength, lead_of
 
@@ -80,7 +80,10 @@ def leading_part(graph: csr_matrix) -> Values:
         values, vectors = np.linalg.eigh(graph.toarray())
         values, vectors = values[-EIGENVECTORS:], vectors[:, -EIGENVECTORS:]
     else:
-        values, vectors = eigsh(graph, k=EIGENVECTORS, which="LA", v0=np.ones(n), tol=PRECISION)
+        try:
+            values, vectors = eigsh(graph, k=EIGENVECTORS, which="LA", v0=np.ones(n), tol=PRECISION)
+        except ArpackNoConvergence as error:  # those that were found do
+            values, vectors = error.eigenvalues, error.eigenvectors
     part: Values = vectors / np.sqrt(1 - KAPPA * values.clip(max=1))
     return part
 
