@@ -59,20 +59,18 @@ class Lengths:
     def _stage(self, name: str, source: LabelSource, share: float, labels: Tensor) -> Stage:
         """Return a stage with small batches for few rows, and with enough epochs for the number of steps."""
         labeled, unlabeled = int((labels >= 0).sum()), int((labels < 0).sum())
+        if source == "propagated":  # few rows have no label: as the mean over them, the hat loss would weigh too much
+            unlabeled = 0
         batch = self.batch_size or int(np.clip(max(labeled, unlabeled) // 10, 64, 400))
-        of_labeled, of_unlabeled = batch if not unlabeled else max(100, batch // 2), batch
-        if 0 < unlabeled < labeled:  # as many of each kind as there are among all rows
-            of_labeled, of_unlabeled = batch, max(1, round(batch * unlabeled / labeled))
-        size, rows = (of_unlabeled, unlabeled) if unlabeled else (of_labeled, labeled)
-        steps_per_epoch = max(1, rows // min(size, rows))
+        steps_per_epoch = max(1, (unlabeled or labeled) // min(batch, unlabeled or labeled))
         whole = self.max_epochs or max(10, math.ceil(self.steps / steps_per_epoch))
         epochs = max(1, round(share * whole))
         return Stage(
             name=name,
             epochs=epochs,
             learning_rate=self.learning_rate,
-            batch=min(labeled, of_labeled),
-            unlabeled_batch=of_unlabeled,
+            batch=min(labeled, batch if not unlabeled else max(100, batch // 2)),
+            unlabeled_batch=batch if unlabeled else 0,
             warmup_steps=min(100, epochs * steps_per_epoch // 10),
             log_every=max(1, epochs * steps_per_epoch // REFRESHED),
             labels=source,
