@@ -66,7 +66,7 @@ def test_version_and_help_without_a_command(mmdgm):
         (["trian"], "No such command 'trian'"),
         (["bench"], "No such command 'bench'"),
         (["list", "mnist"], "there is no preset"),
-        (["reproduce", "table9"], "there is no 'table9' to reproduce; there are table1"),
+        (["reproduce", "table9"], "there is no 'table9' to reproduce; there are ablations"),
         (["data"], "Missing command"),
         (["data", "fetch"], "No such command 'fetch'"),
     ],

@@ -33,18 +33,18 @@ def make_svhn_figures(work: Reproduction) -> list[Path]:
     models = {name: work.trained(preset) for name, preset in MODELS.items()}
     first = next(iter(models.values()))
     folder = work.out / SVHN.name
-    data = plots.image_grid(pictures(first, local_contrast(dataset.x_train[: SIDE * SIDE])))
+    data = plots.image_grid(pictures(first, local_contrast(dataset.x_train[: SIDE * SIDE]), columns=SIDE))
     panels = {"training images after LCN": data}
     panels |= {f"samples of {name}": plots.image_grid(samples(model)) for name, model in models.items()}
     files = [folder / "samples-lcn.png", folder / "imputations-lcn.png"]
     plots.save_panels(files[0], panels)
     truth = local_contrast(dataset.x_test)
     holes = np.where(mask_of(PATTERN, truth.shape), np.float32(np.nan), truth)
-    shown = slice(2 * SIDE)
+    shown, rounds = slice(2 * SIDE), 10 if work.quick else 100
     lines = [
         truth[shown],
         holes[shown],
-        *(impute(model.model_, holes[shown], method="draw") for model in models.values()),
+        *(impute(model.model_, holes[shown], method="draw", rounds=rounds) for model in models.values()),
     ]
     plots.save_grid(files[1], np.concatenate([pictures(first, line, columns=2 * SIDE) for line in lines]))
     some = slice(IMPUTED // 20 if work.quick else IMPUTED)
@@ -53,7 +53,9 @@ def make_svhn_figures(work: Reproduction) -> list[Path]:
         name: {
             "reconstruction_mse": mean_reconstruction_error(model.model_, truth),
             "imputation_mse": {
-                method: missing_mse(truth[some], impute(model.model_, holes[some], method=method), missing)
+                method: missing_mse(
+                    truth[some], impute(model.model_, holes[some], method=method, rounds=rounds), missing
+                )
                 for method in METHODS
                 if method != "rounds"
             },
@@ -65,7 +67,7 @@ def make_svhn_figures(work: Reproduction) -> list[Path]:
     return [*files, folder / "contrast-normalised.json", *make_conditional_figures(SVHN, work)]
 
 
-def pictures(estimator: Estimator, rows: NDArray[np.float32], *, columns: int = SIDE) -> NDArray[np.float32]:
+def pictures(estimator: Estimator, rows: NDArray[np.float32], *, columns: int) -> NDArray[np.float32]:
     """Return contrast-normalised images `(rows, channels, height, width)` as a grid of pictures in [0, 1]."""
     assert isinstance(estimator.codec_, ImageCodec)
     decoded = estimator.codec_.decode(rows)
