@@ -11,7 +11,6 @@ from torch.nn.functional import cross_entropy
 
 from mmdgm.data.batches import Batch
 from mmdgm.models import MarginalConditionalVAE
-from mmdgm.models.vae import START
 
 
 def marginalising_step(
@@ -28,7 +27,7 @@ def accumulate_gradients(model: MarginalConditionalVAE, batch: Batch, *, chunk_r
     """Add the gradient of the objective to every parameter's, chunk by chunk; returns the loss."""
     x, n, k = batch.x, len(batch.y), model.n_classes
     m = len(x) - n
-    scores = model.training_scores(x, START, model.settings)
+    scores = model.training_scores(x, model.settings)
     log_q = scores[n:].log_softmax(dim=1)
     q = log_q.exp()
 

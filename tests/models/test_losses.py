@@ -7,7 +7,7 @@ import torch
 from sklearn.metrics import hinge_loss
 from torch.autograd import gradcheck
 
-from mmdgm.models.losses import hat, hinge, label_balance, lead
+from mmdgm.models.losses import hat, hinge, label_balance, lead, mixed
 
 SCORES = torch.tensor([[2.0, 0.5, -1.0], [0.2, 0.1, 0.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
 
@@ -179,3 +179,23 @@ def test_the_lead_is_that_of_the_largest_score():
     assert lead(scores).tolist() == pytest.approx([row[-1] - row[-2] for row in ordered])
     # the margin less the lead is the hat loss, where it is not 0
     torch.testing.assert_close(hat(scores, scores.argmax(1), margin=2.0), (2 - lead(scores)).clamp(min=0))
+
+
+def test_mixed_losses_by_hand():
+    share, y = torch.tensor([0.5, 0.25, 0.0], dtype=torch.float64), torch.tensor([0, 0, 2])
+    # own labels 0, .9, 3; the labels of the rows before are 2, 0, 0: row 1 trails class 2 by 4, row 3 trails by 4
+    expected = [0.5 * 0 + 0.5 * 4.0, 0.9, 3.0]
+    found = mixed(lambda labels: hinge(SCORES, labels, margin=1.0), share, y)
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_without_shares_losses_are_not_mixed():
+    y = torch.tensor([0, 0, 2])
+    found = mixed(lambda labels: hinge(SCORES, labels, margin=1.0), None, y)
+    assert found.tolist() == hinge(SCORES, y, margin=1.0).tolist()
+
+
+def test_all_labels_of_a_mixed_loss_are_those_of_the_row_before():
+    share, putative, sure = torch.ones(3), torch.tensor([0, 1, 2]), torch.tensor([True, False, True])
+    found = mixed(lambda labels, some: labels * some, share, putative, sure)
+    assert found.tolist() == [2, 0, 0]  # labels 2, 0, 1 of which the last is not accepted

@@ -392,3 +392,28 @@ def test_dense_layers_conditioned_on_labels_are_layers_on_both():
     weight = torch.cat([layer.weight, of_labels.weight], dim=1)
     literal = torch.nn.functional.softplus(torch.cat([x.flatten(1), labels], dim=1) @ weight.T + layer.bias)
     torch.testing.assert_close(encoder(x, labels).hidden[0], literal)
+
+
+def test_mixup_blends_images_and_losses_within_labeled_and_unlabeled_rows(monkeypatch):
+    batch = small_batch(labeled=4, unlabeled=3)
+    seen = {}
+    model = with_fixed_scores(batch, mixup=0.5, hat_weight=1.0, generative_weight=0.0)
+    monkeypatch.setattr(model, "training_scores", lambda x, s: seen.update(x=x) or model.classifier(x))
+    terms = objective(model, batch)
+    torch.manual_seed(2)
+    share = 0.5 * torch.rand(7)
+    scores, y = model.classifier.scores, batch.y.tolist()
+    putative = scores[4:].argmax(1).tolist()
+    for i in range(7):
+        before = i - 1 if i not in (0, 4) else i + (3 if i == 0 else 2)
+        torch.testing.assert_close(seen["x"][i], (1 - share[i]) * batch.x[i] + share[i] * batch.x[before])
+        labels = [*y, *putative]
+        own, other = (losses.hinge(scores[i : i + 1], torch.tensor([labels[j]]), margin=1.0) for j in (i, before))
+        term = terms.hinge[i] if i < 4 else terms.hat[i - 4]
+        torch.testing.assert_close(term, ((1 - share[i]) * own + share[i] * other)[0])
+
+
+def test_images_are_not_mixed_in_evaluation():
+    batch = small_batch()
+    plain, mixed = (mmcva(mixup=mixup, generative_weight=0.0).eval() for mixup in (0.0, 0.5))
+    assert objective(plain, batch).hinge.tolist() == objective(mixed, batch).hinge.tolist()

@@ -1,4 +1,4 @@
-"""Geometric transforms of images: random distortion, and straightening."""
+"""Transforms of images: random distortion, straightening, and mixup."""
 
 import math
 from dataclasses import dataclass
@@ -39,6 +39,15 @@ class Distortion:
         strength = (1.5 * remaining / self.fading - 0.5).clamp(0, 1) if self.fading else 1.0
         amounts = {"turn": self.turn, "shift": self.shift, "zoom": self.zoom, "shear": self.shear}
         return distort(x, **amounts, bend=self.bend, strength=strength, edges=self.edges)
+
+
+def mixup(x: Tensor, share: Tensor) -> Tensor:
+    """Images (1 − share)·x_i + share·x_(i−1), where the first row's partner is the last (Zhang et al. 2018, mixup).
+
+    `share` is `(rows,)`.
+    """
+    by = share[:, None, None, None].to(x.dtype)
+    return (1 - by) * x + by * x.roll(1, dims=0)
 
 
 def distort(

@@ -127,15 +127,21 @@ NORB_MMCVA_1000 = Config(
 NORB_MMCVA_1000_MODERN = replace(  # chosen on held-out toys: docs/lab-notebook.md, "small NORB, 1,000 labels"
     NORB_MMCVA_1000,
     preset="norb-mmcva-1000-modern",
-    model=replace(SVHN_MODERN, z=100, appearance=replace(SVHN_MODERN.appearance, colour=0.0, invert=0.0)),
-    training=replace(MODERN_TRAINING, epochs=190),  # 52 steps per epoch
+    model=replace(
+        SVHN_MODERN,
+        z=100,
+        mixup=0.5,
+        distortion=Distortion(turn=8.0, shift=2.5, zoom=0.1, shear=0.1, bend=1.5, fading=0.3, edges="border"),
+        appearance=Appearance(contrast=0.5, brightness=0.3, blur=1.0),
+    ),
+    training=replace(MODERN_TRAINING, epochs=100, weight_decay=5e-2),  # 52 steps per epoch
 )
 NORB_MODERN_LABELS_ALONE = modern_labels_alone(NORB_MMCVA_1000_MODERN)
 NORB_ALL_MODERN = replace(  # the limit of the classifier: the same with the true labels of all training images
     variant(NORB_MMCVA_1000_MODERN, "all", generative_weight=0.0, hat_weight=0.0, balance_weight=0.0, accept=0.0),
     preset="norb-mmcva-all-modern",
     data=Data(dataset="norb"),
-    training=replace(SVHN_CONV_MMVA_MODERN.training, epochs=105),  # 95 steps per epoch
+    training=replace(SVHN_CONV_MMVA_MODERN.training, epochs=60, weight_decay=5e-2),  # 94 steps per epoch
 )
 
 FASHION = Data(dataset="fashion")

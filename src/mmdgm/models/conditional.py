@@ -64,13 +64,15 @@ class ConditionalVAE(VAE):
         self.classifier = classifier
         self.average = AveragedClassifier(classifier) if self.settings.averaging else None
 
-    def training_scores(self, x: Tensor, progress: Tensor, settings: ConditionalSettings) -> Tensor:
+    def augmented(self, x: Tensor, progress: Tensor, settings: ConditionalSettings) -> Tensor:
+        """The images that the classifier sees in training."""
+        return settings.augment(x, progress) if self.training else x
+
+    def training_scores(self, seen: Tensor, settings: ConditionalSettings) -> Tensor:
         """Scores `(rows, K)` of all rows in one pass, so labeled and unlabeled rows share batch statistics."""
-        if self.training:
-            if self.average is not None:
-                self.average.follow(self.classifier, keep=settings.averaging)
-            x = settings.augment(x, progress)
-        return at_least_float32(self.classifier(x, dropout=self._dropout(settings)))
+        if self.training and self.average is not None:
+            self.average.follow(self.classifier, keep=settings.averaging)
+        return at_least_float32(self.classifier(seen, dropout=self._dropout(settings)))
 
     @property
     def answering(self) -> Classifier:

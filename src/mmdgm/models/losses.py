@@ -4,6 +4,8 @@ Scores are unbounded margins, shape `(rows, K)`; labels are int64, shape `(rows,
 ŷ = argmax_k s_k is a constant for the gradient.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -31,6 +33,17 @@ def hat(scores: Tensor, putative: Tensor, *, margin: float, smoothing: float = 0
     If ŷ = argmax_k s_k, it is max(0, margin − (largest score − second largest)).
     """
     return hinge(scores, putative, margin=margin, smoothing=smoothing)
+
+
+def mixed(loss: Callable[..., Tensor], share: Tensor | None, *labels: Tensor) -> Tensor:
+    """Loss of each row of images blended by `mixup`, shape `(rows,)`: (1 − share)·loss(labels) + share·loss(labels').
+
+    The primed labels are those of the row before, whose image has the share `(rows,)`. None: nothing was blended.
+    """
+    own = loss(*labels)
+    if share is None:
+        return own
+    return (1 - share) * own + share * loss(*(part.roll(1, dims=0) for part in labels))
 
 
 def lead(scores: Tensor) -> Tensor:

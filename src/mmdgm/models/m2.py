@@ -56,7 +56,7 @@ class MarginalConditionalVAE(ConditionalVAE):
     def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> MarginalConditionalVAETerms:
         s: MarginalConditionalSettings = settings or self.settings
         n, k = len(batch.y), self.n_classes
-        scores = self.training_scores(batch.seen(), progress, s)
+        scores = self.training_scores(self.augmented(batch.seen(), progress, s), s)
         parts = {"x": batch.x, "observed": batch.observed, "shown": batch.shown}
         given = {name: part for name, part in parts.items() if part is not None}
         entropy = cross_entropy(scores[:n], batch.y, reduction="none") if n else scores.new_zeros(1)

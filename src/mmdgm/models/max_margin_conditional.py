@@ -20,12 +20,13 @@ averaged, ŷ in the bound is the averaged classifier's prediction.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from mmdgm.data.augmentation import distort
+from mmdgm.data.augmentation import distort, mixup
 from mmdgm.data.batches import Batch
 from mmdgm.distributed import mean_over_ranks
 from mmdgm.models import losses
@@ -50,6 +51,12 @@ class MaxMarginConditionalSettings(MarginSettings, ConditionalSettings):
         0.0, "weak to strong: pixels by which the averaged classifier sees images shifted when it guesses", least=0
     )
     accept: float = setting(0.0, "weak to strong: lead of a guess from which on the hat loss takes it", least=0)
+    mixup: float = setting(
+        0.0,
+        "mixup: fraction of another image, and of its loss, in each image that the classifier sees, up to",
+        least=0,
+        most=0.5,
+    )
     balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
     straight_through_fades: bool = setting(False, "whether that weight falls to 0, linearly, in training")
@@ -83,10 +90,14 @@ class MaxMarginConditionalVAE(ConditionalVAE):
     def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> MaxMarginConditionalVAETerms:
         s: MaxMarginConditionalSettings = settings or self.settings
         x, n = batch.seen(), len(batch.y)
-        scores = self.training_scores(x, progress, s)
+        seen, shares = self.augmented(x, progress, s), None
+        if s.mixup and self.training:
+            shares = s.mixup * torch.rand(len(x), device=x.device)
+            seen = torch.cat([mixup(seen[:n], shares[:n]), mixup(seen[n:], shares[n:])])
+        scores = self.training_scores(seen, s)
         guess, accepted = self._guess(x[n:], scores[n:], s)
         putative = self._trusted(batch.guess, guess, progress, s)
-        loss, terms = self._margin_terms(scores, batch.y, putative, accepted, progress, s)
+        loss, terms = self._margin_terms(scores, batch.y, putative, accepted, shares, progress, s)
         loss = s.alpha * loss
         elbo = kl = scores.new_zeros(1)
         if s.generative_weight:
@@ -126,6 +137,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         y: Tensor,
         putative: Tensor,
         accepted: Tensor | None,
+        shares: Tensor | None,
         progress: Tensor,
         s: MaxMarginConditionalSettings,
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -134,12 +146,12 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         scores_unlabeled = scores[n:]
         zero = scores.new_zeros(())
         hinge, hat, balance, top_class_share = zero[None], zero[None], zero, zero
+        mixed, mixed_unlabeled = (None, None) if shares is None else (shares[:n], shares[n:])
         if n:
-            hinge = losses.hinge(scores[:n], y, margin=s.margin, smoothing=s.smoothing)
-            hinge = hinge if self.class_weight is None else hinge * self.class_weight[y]
+            hinge = losses.mixed(partial(self._hinge, scores[:n], s=s), mixed, y)
         if len(scores_unlabeled):
-            hat = losses.hat(scores_unlabeled, putative, margin=s.margin, smoothing=s.smoothing)
-            hat = hat if accepted is None else hat * accepted
+            sure = torch.ones_like(putative) if accepted is None else accepted
+            hat = losses.mixed(partial(self._hat, scores_unlabeled, s=s), mixed_unlabeled, putative, sure)
             answers = self.one_hot(scores_unlabeled.argmax(dim=1), scores)
             top_class_share = mean_over_ranks(answers.mean(dim=0)).max()
         if n and len(scores_unlabeled):
@@ -152,6 +164,13 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         if s.balance_weight:
             loss = loss + s.balance_weight * balance
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
+
+    def _hinge(self, scores: Tensor, y: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
+        hinge = losses.hinge(scores, y, margin=s.margin, smoothing=s.smoothing)
+        return hinge if self.class_weight is None else hinge * self.class_weight[y]
+
+    def _hat(self, scores: Tensor, putative: Tensor, sure: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
+        return losses.hat(scores, putative, margin=s.margin, smoothing=s.smoothing) * sure
 
     def _labels(self, y: Tensor, scores: Tensor, progress: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
         """One-hot labels `(rows, K)`. Their gradient flows into softmax(scores) with the straight-through weight."""

@@ -83,6 +83,7 @@ def make_conditional_figures(what: ConditionalFigures, work: Reproduction) -> li
         }
     numbers = {
         **work.about(what.name, 0),
+        "rows": len(test),
         "samples": per_class * dataset.n_classes,
         "judge": what.judge,
         "judge_error_percent": error_percent(judge, test, dataset.y_test),

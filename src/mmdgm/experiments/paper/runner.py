@@ -173,6 +173,7 @@ class Reproduction:
             figures = missing_pixels(estimator.model_, self.dataset(), rows=self.rows, seed=seed)
         return {
             **self.about(preset, seed),
+            "rows": self.rows or len(self.dataset().x_test),
             "missing": figures,
             "seconds": round(time.monotonic() - began, 2),
             "trained": {
@@ -195,6 +196,7 @@ class Reproduction:
             figures = {p: {"mean": {"mse": missing_mse(x, fill(x, mask), mask)}} for p, mask in masks.items()}
         return {
             **self.about(name, 0),
+            "rows": len(x),
             "missing": figures,
             "seconds": round(time.monotonic() - began, 2),
             "train_rows": len(train),
@@ -206,7 +208,6 @@ class Reproduction:
             "preset": cell,
             "seed": seed,
             "quick": self.quick,
-            "rows": self.rows or len(self.dataset().x_test),
             "device": device_name(pick_device(self.device)),
             **software(),
         }
