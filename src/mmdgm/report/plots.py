@@ -70,7 +70,8 @@ def save_panels(path: Path, pictures: dict[str, NDArray[np.uint8]]) -> None:
     """Write pictures side by side, each under its title."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.2 * len(pictures), 3.5), layout="constrained", dpi=150)
+    tallest = max(picture.shape[0] / picture.shape[1] for picture in pictures.values())
+    figure = Figure(figsize=(3.2 * len(pictures), 3.2 * tallest + 0.3), layout="constrained", dpi=150)
     for axis, (title, picture) in zip(
         figure.subplots(1, len(pictures), squeeze=False)[0], pictures.items(), strict=True
     ):

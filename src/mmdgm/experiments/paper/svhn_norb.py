@@ -39,7 +39,8 @@ TABLE_7 = {
 TABLE_7_PRESETS = tuple(preset for presets in TABLE_7.values() for preset in presets if preset)
 TABLE_7_SEEDS = {"svhn-mmcva-1000": 1, "norb-mmcva-1000": 1, "norb-mmcva-all-modern": 2}
 TABLE_7_SEEDS |= {"svhn-mmcva-1000-labels-alone": 1, "norb-mmcva-1000-labels-alone": 1}
-TABLE_7_SEEDS |= {"svhn-mmcva-1000-modern": 5, "norb-mmcva-1000-modern": 5}
+TABLE_7_SEEDS |= {"svhn-mmcva-1000-modern": 4, "norb-mmcva-1000-modern": 5}
+TABLE_7_SEEDS |= {"svhn-mmcva-1000-modern-classifier": 2, "svhn-mmcva-1000-modern-paper-network": 1}
 REBUILT = (
     "The image files of these runs are not the official ones. They were rebuilt from photographs or JPEG copies, "
     "about one grey level off (see DEVIATIONS.md). Labels and order are official."
