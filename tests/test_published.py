@@ -98,14 +98,7 @@ def test_a_mark_that_cannot_be_filled_is_refused(fill, page, why):
 
 
 # presets of tables that wait for their runs
-NOT_RUN = {
-    "svhn-conv-mmva-C1000",
-    "svhn-mmcva-1000-modern-paper-network",
-    "svhn-mmcva-1000-modern-classifier",
-    "norb-mmcva-1000-modern",
-    "norb-mmcva-1000-modern-labels-alone",
-    "norb-mmcva-all-modern",
-}
+NOT_RUN: set[str] = set()
 
 
 def test_published_runs_are_those_of_the_presets():

@@ -233,3 +233,18 @@ def test_upright_takes_out_slant_and_place():
 
 def test_upright_leaves_a_dark_image_dark():
     assert (upright(torch.zeros(2, 1, 8, 8)) == 0).all()
+
+
+def test_upright_sees_dark_strokes_on_light_as_light_ones_on_dark():
+    stroke = torch.zeros(1, 1, 21, 21)
+    stroke[..., 4:17, 9:12] = 0.7
+    slanted = warped(stroke, slant=0.3, right=2.0, down=-1.0)
+    torch.testing.assert_close(upright(0.9 - slanted), 0.9 - upright(slanted), atol=1e-5, rtol=0)
+
+
+def test_mirrored_images_are_about_the_wanted_share():
+    x = torch.rand(400, 1, 4, 6)
+    found = Distortion(mirror=0.25)(x, torch.tensor(1.0))
+    mirrored = (found == x.flip(3)).all(dim=(1, 2, 3))
+    assert torch.equal(found[~mirrored], x[~mirrored])
+    assert mirrored.float().mean() == pytest.approx(0.25, abs=0.07)

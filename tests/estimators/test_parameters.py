@@ -110,7 +110,10 @@ def check(name, value, kind=MMCVAClassifier):
 
 
 def test_none_is_a_value_where_the_data_choose(wine):
-    for kind, names in ((MMCVAClassifier, {"hidden", "z"}), (MMVAClassifier, {"hidden", "z", "C", "margin"})):
+    for kind, names in (
+        (MMCVAClassifier, {"hidden", "z", "dropout"}),
+        (MMVAClassifier, {"hidden", "z", "C", "margin"}),
+    ):
         for name in ("hidden", "z", "margin", "dropout", "learning_rate", *SHARED[kind]):
             assert (refusal(lambda name=name, kind=kind: check(name, None, kind)) is None) == (name in names)
     with pytest.raises(InputError, match=r"^margin=None"):

@@ -264,21 +264,26 @@ def test_labels_are_propagated_before_training(tmp_path, quiet, monkeypatch):
 
 def test_all_seeds_share_one_graph(tmp_path, quiet, monkeypatch):
     made, began = [], []
-    graph, fit = experiment_rows.handwriting_graph, Trainer.fit
-    monkeypatch.setattr(experiment_rows, "handwriting_graph", lambda x: (made.append(x), graph(x))[1])
+    graph, fit = training_runs.image_graph, Trainer.fit
+    monkeypatch.setattr(training_runs, "image_graph", lambda *words: (made.append(words), graph(*words))[1])
     monkeypatch.setattr(Trainer, "fit", lambda *words, **more: (began.append(words[1]), fit(*words, **more))[1])
     config, overrides = override(DIGITS, ["epochs=1", "propagate=1.0", "trust_propagated=1.0"])
     folders = [(seed, RunFolder(tmp_path / str(seed))) for seed in (0, 1)]
     training_runs.train_runs(config, folders, overrides=overrides, console=quiet, machine=Machine("cpu"))
     digits = datasets.load("digits")
-    (images,) = made
+    ((one, reading, others, _),) = made
     assert len(began) == 2
-    assert np.array_equal(images.numpy() * digits.scale, digits.x_train)  # in the order of the data set
+    assert np.array_equal(one.x.numpy(), digits.x_train)  # in the order of the data set
+    assert reading.scale == digits.scale
+    assert list(others) == [""]  # there are no validation images
+    assert np.array_equal(others[""], digits.x_test)
     for seed, store in enumerate(began):
         labeled = labeled_draw(digits.y_train, 50, seed=seed)
         assert set(np.flatnonzero(store.y >= 0)) == set(labeled)
         right = np.delete(store.guess.numpy() == digits.y_train, labeled)
         assert right.mean() > 0.8
+    for _, folder in folders:  # test images are not in the graph
+        assert 0 < json.loads(folder.result.read_text())["graph_error_percent"] < 25
 
 
 def test_log_likelihood_is_above_the_bound_and_reported_by_its_name(trained):

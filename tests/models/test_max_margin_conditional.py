@@ -56,7 +56,7 @@ def gradients(model, batch, **more):
 
 
 class FixedScores(nn.Module):
-    """A classifier whose scores are parameters, one row per row of the batch."""
+    """A classifier whose scores are parameters, one row per row of the batch; fewer rows are the last ones."""
 
     def __init__(self, rows, classes):
         super().__init__()
@@ -65,7 +65,7 @@ class FixedScores(nn.Module):
         self.last = nn.Linear(2, classes)
 
     def forward(self, x, *, dropout=0.0):
-        return self.scores
+        return self.scores[-len(x) :]
 
 
 def with_fixed_scores(batch, **settings):
@@ -128,7 +128,7 @@ def test_straight_through_passes_the_labels_gradient_into_the_softmax():
     batch = small_batch()
     model, plain = (with_fixed_scores(batch, straight_through=w, alpha=0.0) for w in (0.01, 0.0))
     assert torch.equal(objective(model, batch).loss, objective(plain, batch).loss)  # the value is unchanged
-    assert not gradients(plain, batch)["classifier.scores"].any()
+    assert gradients(plain, batch)["classifier.scores"] is None
     expected = 0.01 * label_gradient(model, batch)
     assert expected.any()
     fading = dataclasses.replace(model.settings, straight_through_fades=True)
@@ -269,6 +269,26 @@ def test_a_batch_without_labels_trains():
     assert all(value is not None and value.isfinite().all() for value in found.values())
     bare = objective(with_fixed_scores(batch, alpha=0.0), batch)
     torch.testing.assert_close(bare.loss, -bare.elbo.mean())
+
+
+def test_without_margin_terms_the_generative_part_learns_alone():
+    batch = small_batch()
+    model = mmcva(averaging=0.9, alpha=0.0, bound_share=0.5)
+    for part in model.average.classifier.parameters():  # the averaged classifier predicts other labels
+        part.data += 0.3 * torch.randn_like(part)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.train()
+    terms = objective(model, batch)
+    terms.loss.backward()
+    learned = {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None}
+    assert learned == {"encoder", "decoder"}
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    y = torch.cat([batch.y, model.average.classifier(batch.x[6:]).argmax(dim=1)])[::2]
+    labels = one_hot(y, 3).float()
+    torch.manual_seed(2)
+    elbo = model.bound(batch.x[::2], model.encoder(batch.x[::2], labels), labels).elbo - math.log(3)
+    torch.testing.assert_close(terms.elbo, elbo)
+    torch.testing.assert_close(terms.loss, -elbo.mean())
 
 
 def test_the_bound_counts_observed_values_alone():

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
+from mmdgm.data.augmentation import upright
 from mmdgm.propagation.features import edges, outlines, points_of
 
 
@@ -29,11 +30,11 @@ def test_an_edge_between_two_directions_counts_for_both():
     assert maps[2:].abs().max() < 1e-4
 
 
-def test_outlines_hardly_see_how_an_image_is_slanted_and_where_it_lies():
+def test_outlines_of_upright_images_hardly_see_where_an_image_lies():
     digits = torch.zeros(200, 1, 20, 20)
     digits[..., 6:14, 6:14] = torch.tensor(load_digits().images[:200], dtype=torch.float32)[:, None] / 16
     moved = digits.roll((2, -3), dims=(2, 3))
-    both = outlines(torch.cat([digits, moved]), straighten=True)
+    both = outlines(upright(torch.cat([digits, moved])))
     assert (both[:200] * both[200:]).sum(dim=1).min() > 0.99
     assert (both[:199] * both[1:200]).sum(dim=1).median() < 0.5
 
@@ -46,4 +47,4 @@ def test_points_of_rows():
     assert wide.shape == (50, 30)
     torch.testing.assert_close(wide.norm(dim=1), torch.ones(50))
     images = torch.rand(70, 3, 16, 16, generator=generator)
-    torch.testing.assert_close(points_of(images), outlines(images, straighten=False))
+    torch.testing.assert_close(points_of(images), outlines(images))

@@ -1,5 +1,7 @@
 """Graphs of neighbours against scikit-learn's, and against all pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
@@ -7,7 +9,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from mmdgm.data.augmentation import upright
 from mmdgm.propagation.deformation import deformation_distance, gradients
-from mmdgm.propagation.graph import graph_of, handwriting_graph, nearest_rows, neighbour_graph
+from mmdgm.propagation.graph import HANDWRITING, Neighbours, graph_of, nearest_rows, neighbour_graph
 
 
 def random_points():
@@ -34,8 +36,8 @@ def test_neighbours_in_handwriting_are_the_nearest_when_deformed():
         .view(n, n)
         .fill_diagonal_(torch.inf)
     )
-    expected = graph_of(*pairs.topk(5, dim=1, largest=False))
-    np.testing.assert_allclose(handwriting_graph(x).toarray(), expected.toarray(), rtol=1e-5)
+    expected = graph_of(Neighbours(*pairs.topk(5, dim=1, largest=False)))
+    np.testing.assert_allclose(HANDWRITING.graph(x).toarray(), expected.toarray(), rtol=1e-5)
 
 
 def test_nearest_rows_are_those_of_all_pairs():
@@ -46,3 +48,22 @@ def test_nearest_rows_are_those_of_all_pairs():
     assert torch.equal(number, expected.indices)
     torch.testing.assert_close(distance, expected.values)
     assert nearest_rows(points[:3], 4)[1].shape == (3, 2)  # there are no more
+
+
+def test_nearest_of_other_rows():
+    others = torch.tensor([[0.0], [10.0], [4.0]])
+    found = nearest_rows(torch.tensor([[1.0], [6.9], [7.1], [99.0]]), 2, others)
+    assert found.number[:, 0].tolist() == [0, 2, 1, 1]
+    torch.testing.assert_close(found.distance[0], torch.tensor([1.0, 9.0]))
+    assert nearest_rows(torch.empty(0, 1), 1, others).number.shape == (0, 1)
+
+
+def test_neighbours_of_new_handwriting_are_those_in_the_other_images():
+    x = torch.tensor(load_digits().images[:60], dtype=torch.float32)[:, None] / 16
+    x = torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+    a, b = gradients(upright(x[:10])), gradients(upright(x[10:]))
+    pairs = deformation_distance(a.repeat_interleave(50, dim=0), b.repeat(10, 1, 1, 1)).view(10, 50)
+    distance, number = pairs.topk(5, dim=1, largest=False)
+    found = replace(HANDWRITING, candidates=50)(x[:10], x[10:])
+    assert torch.equal(found.number, number)
+    torch.testing.assert_close(found.distance, distance, rtol=1e-5, atol=1e-5)

@@ -7,16 +7,16 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits, make_moons
 
 from mmdgm.data.splits import labeled_draw
-from mmdgm.propagation.graph import handwriting_graph, neighbour_graph
+from mmdgm.propagation.all_rows import propagate_to_all
+from mmdgm.propagation.graph import HANDWRITING, neighbour_graph
 from mmdgm.propagation.propagate import (
     KAPPA_HANDWRITING,
+    chances_of_others,
     class_chances,
     class_strength,
     diffuse,
     lead_of,
-    nearest,
     propagate,
-    propagate_to_all,
 )
 
 
@@ -48,7 +48,7 @@ def test_propagated_labels_of_digits():
     labeled = labeled_draw(digits.target, 50, seed=0)
     y = np.full(len(x), -1)
     y[labeled] = digits.target[labeled]
-    graph = handwriting_graph(x)
+    graph = HANDWRITING.graph(x)
     everyone, surest = (propagate(graph, y, kappa=KAPPA_HANDWRITING, share=share) for share in (1.0, 0.8))
     assert (everyone[labeled] == digits.target[labeled]).all()
     assert (everyone >= 0).all()
@@ -78,7 +78,7 @@ def test_rows_that_no_label_reaches_get_no_label():
     square[..., 2:10, 2:10] = 0.8 + 0.2 * torch.rand(30, 1, 8, 8, generator=generator)
     y = np.full(90, -1)
     y[[0, 30]] = 0, 1
-    labels = propagate(handwriting_graph(torch.cat([upright, lying, square])), y, kappa=KAPPA_HANDWRITING)
+    labels = propagate(HANDWRITING.graph(torch.cat([upright, lying, square])), y, kappa=KAPPA_HANDWRITING)
     assert labels.tolist() == [0] * 30 + [1] * 30 + [-1] * 30
 
 
@@ -98,7 +98,7 @@ def test_labels_go_along_both_moons():
 
 
 def test_many_rows_take_the_label_of_the_nearest(monkeypatch):
-    monkeypatch.setattr("mmdgm.propagation.propagate.ROWS", 300)
+    monkeypatch.setattr("mmdgm.propagation.all_rows.ROWS", 300)
     x, y = moons(2000)
     given = np.full(2000, -1)
     given[:20] = y[:20]
@@ -193,7 +193,7 @@ def test_a_given_prior_moves_the_border(digits):
     assert counts[1] > counts[0]
 
 
-def test_the_nearest_of_others():
-    others = torch.tensor([[0.0], [10.0], [4.0]])
-    assert nearest(torch.tensor([[1.0], [6.9], [7.1], [99.0]]), others).tolist() == [0, 2, 1, 1]
-    assert nearest(torch.empty(0, 1), others).shape == (0,)
+def test_rows_outside_the_graph_take_the_mean_of_their_neighbours():
+    chances = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    found = chances_of_others(chances, np.array([[3.0, 1.0]]), np.array([[1, 2]]))
+    np.testing.assert_allclose(found, [[0.375, 0.625]])

@@ -19,7 +19,7 @@ from mmdgm.models import (
     MaxMarginVAEConfig,
 )
 from mmdgm.propagation.deformation import deformation_distance, gradients
-from mmdgm.propagation.graph import handwriting_graph
+from mmdgm.propagation.graph import HANDWRITING
 from mmdgm.training.plan import SemiSupervisedTraining, Stage, StagedTraining, Training
 from mmdgm.training.trainer import Trainer
 
@@ -239,5 +239,5 @@ def test_neighbours_are_those_of_the_cpu():
         rtol=1e-4,
         atol=1e-4,
     )
-    here, there = (handwriting_graph(images).toarray() for images in (x, x.cuda()))
+    here, there = (HANDWRITING.graph(images).toarray() for images in (x, x.cuda()))
     assert ((here > 0) == (there > 0)).mean() > 0.999  # but where two are equally far

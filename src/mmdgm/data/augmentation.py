@@ -30,6 +30,7 @@ class Distortion:
         most=1,
     )
     edges: Literal["zeros", "border"] = setting("zeros", "distortion: what comes in from outside the image")
+    mirror: float = setting(0.0, "distortion: probability that left and right are exchanged", least=0, most=1)
 
     def __call__(self, x: Tensor, remaining: Tensor) -> Tensor:
         """Distorted images `(rows, channels, height, width)`. `remaining` `()` falls from 1 to 0 in training.
@@ -38,7 +39,10 @@ class Distortion:
         """
         strength = (1.5 * remaining / self.fading - 0.5).clamp(0, 1) if self.fading else 1.0
         amounts = {"turn": self.turn, "shift": self.shift, "zoom": self.zoom, "shear": self.shear}
-        return distort(x, **amounts, bend=self.bend, strength=strength, edges=self.edges)
+        x = distort(x, **amounts, bend=self.bend, strength=strength, edges=self.edges)
+        if self.mirror:
+            x = torch.where(torch.rand((len(x), 1, 1, 1), device=x.device) < self.mirror, x.flip(3), x)
+        return x
 
 
 def mixup(x: Tensor, share: Tensor) -> Tensor:
@@ -88,26 +92,28 @@ def waves(x: Tensor) -> Tensor:
 
 
 def upright(x: Tensor) -> Tensor:
-    """Images `(rows, channels, height, width)`, light on dark, each deslanted and centred.
+    """Images `(rows, channels, height, width)` of strokes on an even background, each deslanted and centred.
 
-    Each pixel's weight is its share of the image's light. The centre of gravity is moved to the middle of the image,
-    and the slant cov(u, v)/var(v) is removed.
+    The background is the border's median, and a pixel's weight is its share of the distances from it. The centre of
+    gravity is moved to the middle of the image, and the slant cov(u, v)/var(v) is removed.
     """
     height, width = x.shape[-2:]
     v = (torch.arange(height, device=x.device, dtype=x.dtype) - (height - 1) / 2)[:, None]
     u = torch.arange(width, device=x.device, dtype=x.dtype) - (width - 1) / 2
-    light = x.sum(dim=1)
-    light = light / light.sum(dim=(1, 2), keepdim=True).clamp(min=1e-6)
+    border = torch.cat([x[..., 0, :], x[..., -1, :], x[..., 0], x[..., -1]], dim=2)
+    background = border.median(dim=2).values[..., None, None]
+    strokes = (x - background).abs().sum(dim=1)
+    strokes = strokes / strokes.sum(dim=(1, 2), keepdim=True).clamp(min=1e-6)
 
     def mean(values: Tensor) -> Tensor:
-        return (light * values).sum(dim=(1, 2))
+        return (strokes * values).sum(dim=(1, 2))
 
     below, beside = mean(v), mean(u)
     from_centre = v - below[:, None, None]
     variance = mean(from_centre**2).clamp(min=1e-6)
     slant = mean(from_centre * (u - beside[:, None, None])) / variance
     nothing = torch.zeros_like(slant)
-    return warp(x, Warp(nothing, -below, -beside, 1 + nothing, slant))
+    return background + warp(x - background, Warp(nothing, -below, -beside, 1 + nothing, slant))
 
 
 class Warp(NamedTuple):

@@ -34,6 +34,7 @@ from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood, MixedColumns
 from mmdgm.progress import Display
 from mmdgm.training.trainer import Trainer
 
+IMAGES_IN_BATCH, IMAGE_STEPS = 200, 1200
 Labels = NDArray[np.int64]  # class numbers; −1: unlabeled
 Network = Literal["auto", "mlp", "conv"]
 
@@ -180,10 +181,11 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             precision = "bf16-mixed"
         return Lengths(
             max_epochs=self.max_epochs,
-            batch_size=self.batch_size or (150 if image else None),
-            steps=1000 if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
+            batch_size=self.batch_size or (IMAGES_IN_BATCH if image else None),
+            steps=IMAGE_STEPS if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
+            propagated=1.0 if image else 0.5,
             learning_rate=self.learning_rate,
-            weight_decay=0.0 if image else 1e-5,
+            weight_decay=1e-4 if image else 1e-5,
             precision=precision,
         )
 

@@ -64,6 +64,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
                     return float((scores.argmax(axis=1) == y_held).mean())
 
             filled, observed = self._fill(x), ~np.isnan(x)
+            self._learn_augmentation(filled, known, seed)
             guess = None if self._going_on() else self._propagated(filled, known, rng)
             estimated = None if guess is None else shares(guess, len(classes))
             weights = ClassWeights(
@@ -74,6 +75,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             store, n = Store(*map(_tensor, rows)), int((codes >= 0).sum())  # type: ignore[arg-type]
             self._train(store, seed, n_labeled=n, began=began, run=run, weights=weights, accuracy=accuracy)
         return self
+
+    def _learn_augmentation(self, filled: Values, codes: Labels, seed: int) -> None:
+        """Choose the augmentation, if the estimator augments images."""
 
     def _propagated(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         """Return propagated labels of all rows for the start of training, or None."""

@@ -11,11 +11,18 @@ from mmdgm.data.codecs import Codec
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import Labels, Network
 from mmdgm.estimators.classifier_base import GenerativeClassifier
-from mmdgm.estimators.parameters import store_parameters
+from mmdgm.estimators.parameters import store_parameters, wanted_augmentation
 from mmdgm.inference.per_row import Values
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
+from mmdgm.propagation.all_rows import propagate_to_all
 from mmdgm.propagation.features import has_outlines
-from mmdgm.propagation.propagate import propagate_to_all
+from mmdgm.settings import replace_settings
+from mmdgm.training.augmentation_choice import Augmentation, choose_augmentation
+
+# for images: chosen on held-out training images, see docs/lab-notebook.md, "Estimators on images"
+AVERAGING = 0.998
+BOUND_SHARE = 0.25
+SUREST = 0.97  # fraction of each class's rows that take their propagated label
 
 
 class MMCVAClassifier(GenerativeClassifier):
@@ -42,11 +49,15 @@ class MMCVAClassifier(GenerativeClassifier):
         The paper's α_B, weight of the label balance.
     margin : float
         Amount by which the true class's score must exceed the others.
-    dropout : float
-        Dropout rate in the classifier.
+    dropout : float or None
+        Dropout rate in the classifier; None: 0.1 for images, 0.3 for tables.
+    augmentation : "auto", dict or None
+        How the images are changed that a conv classifier is trained on: a dict such as {"turn": 10, "shift": 2,
+        "mirror": 0.5} with the names of the settings in `Distortion` and `Appearance`. auto: what lowers the error
+        in a cross-validation of the labeled rows, perhaps nothing.
     propagate_labels : bool or "auto"
-        Whether labels are first propagated to unlabeled rows along a graph of neighbours. The first half of
-        training uses them. auto: for tables, and for images with sides of at least 16 pixels.
+        Whether labels are first propagated to unlabeled rows along a graph of neighbours. For tables, the first half
+        of training uses them, for images all of it. auto: for tables, and for images with sides of at least 16 pixels.
     unlabeled : object
         Value of y that marks unlabeled rows; None: all rows are labeled.
     class_weight : "balanced", dict from label to weight, or None
@@ -89,11 +100,14 @@ class MMCVAClassifier(GenerativeClassifier):
         Epochs done.
     n_iter_planned_ : int
         Epochs without early stopping and `max_time`.
+    augmentation_ : dict
+        The settings of the augmentation, by name; empty: images are not changed.
     model_ : mmdgm.models.MaxMarginConditionalVAE
         The trained torch module.
     """
 
     _config_class = MaxMarginConditionalVAEConfig
+    _optional = ("hidden", "z", "dropout")
 
     def __init__(
         self,
@@ -106,7 +120,8 @@ class MMCVAClassifier(GenerativeClassifier):
         hat_weight: float = 0.3,
         balance_weight: float = 1e-3,
         margin: float = 1.0,
-        dropout: float = 0.3,
+        dropout: float | None = None,
+        augmentation: Any = "auto",
         propagate_labels: Literal["auto"] | bool = "auto",
         unlabeled: Any = -1,
         class_weight: Any = None,
@@ -126,21 +141,48 @@ class MMCVAClassifier(GenerativeClassifier):
         store_parameters(self, locals())
 
     def _config(self, codec: Codec) -> MaxMarginConditionalVAEConfig:
-        return MaxMarginConditionalVAEConfig(
+        config = MaxMarginConditionalVAEConfig(
             **self._networks(codec),
-            dropout=self.dropout,
+            dropout=(0.1 if codec.is_image else 0.3) if self.dropout is None else self.dropout,
             alpha=self.alpha,
             margin=self.margin,
             hat_weight=self.hat_weight,
             balance_weight=self.balance_weight,
+            averaging=AVERAGING if codec.is_image else 0.0,
+            bound_share=BOUND_SHARE if codec.is_image else 1.0,
         )
+        return replace_settings(config, self._augmentation)
+
+    @property
+    def augmentation_(self) -> dict[str, Any]:
+        """The settings of the augmentation, by name; empty: images are not changed."""
+        check_is_fitted(self)
+        config: Any = self.config_
+        return Augmentation(config.distortion, config.appearance, config.standardise).settings()
+
+    def _learn_augmentation(self, filled: Values, codes: Labels, seed: int) -> None:
+        conv = self._networks(self.codec_)["network"] == "conv"
+        if self.augmentation != "auto":
+            self._augmentation = wanted_augmentation(self.augmentation)
+            if self._augmentation and not conv:
+                raise InputError("augmentation is for images with conv nets; leave it out")
+        elif self._going_on():
+            self._augmentation = self.augmentation_
+        else:
+            rows, known = torch.from_numpy(filled), codes >= 0
+            chosen = choose_augmentation(rows[known], codes[known], seed=seed) if conv else Augmentation()
+            self._augmentation = chosen.settings()
+            if conv:
+                changes = ", ".join(f"{name}={value}" for name, value in self._augmentation.items())
+                self._say(f"augmentation: {changes or 'none'}")
 
     def _propagated(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         meaningful = not self.codec_.is_image or has_outlines(filled.shape)
         wanted = meaningful if self.propagate_labels == "auto" else self.propagate_labels
         if not wanted or (codes >= 0).all():
             return None
-        return propagate_to_all(torch.from_numpy(filled), codes, rng=rng, prior=self.class_prior)
+        share = SUREST if self.codec_.is_image else 1.0
+        return propagate_to_all(torch.from_numpy(filled), codes, rng=rng, share=share, prior=self.class_prior)
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
         """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I).

@@ -18,7 +18,6 @@ from mmdgm.training.plan import Stage, StagedTraining
 REFRESHED = 20  # how often missing values are filled again in a stage
 CHUNK = 1000
 STRIDE = 25  # steps between looks at the clock
-PROPAGATED = 0.5  # fraction of the epochs that uses propagated labels, if there are any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +36,22 @@ class Lengths:
     max_epochs: int | None
     batch_size: int | None
     steps: int  # the least number of steps if max_epochs is None
+    propagated: float  # fraction of the epochs that uses propagated labels, if there are any
     learning_rate: float
     weight_decay: float
     precision: Literal["auto", "32-true", "bf16-mixed"]
 
     def training(self, store: Store) -> StagedTraining:
-        """Return the training: one stage on the given labels, after one on propagated labels if there are any."""
+        """Return the training: a stage on propagated labels if there are any, then one on the given labels.
+
+        The last stage is named "labels". It is the only one if there are no propagated labels, or if all epochs use
+        them.
+        """
         parts: list[tuple[str, LabelSource, float]] = [("labels", "given", 1.0)]
-        if store.guess is not None and self.max_epochs != 1:
-            share = PROPAGATED
+        if store.guess is not None and self.propagated == 1:
+            parts = [("labels", "propagated", 1.0)]
+        elif store.guess is not None and self.max_epochs != 1:
+            share = self.propagated
             if self.max_epochs is not None:  # whole epochs, with the wanted total
                 share = max(1, round(share * self.max_epochs)) / self.max_epochs
             parts = [("propagated", "propagated", share), ("labels", "given", 1 - share)]

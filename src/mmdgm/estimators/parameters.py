@@ -5,7 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mmdgm.errors import InputError
 from mmdgm.models import VAEConfig
+from mmdgm.models.conditional import ConditionalVAEConfig
+from mmdgm.models.shared import AugmentationSettings
 from mmdgm.settings import Setting, setting, settings_of
 from mmdgm.training.plan import Training
 
@@ -44,6 +47,23 @@ def check_parameters(
         if name in optional:
             allowed = dataclasses.replace(allowed, type=allowed.type | None)
         allowed.check(value)
+
+
+def wanted_augmentation(value: Any) -> dict[str, Any]:
+    """Return the settings that a user gives; raise InputError if a name or a value is not allowed."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"augmentation={value!r}: give 'auto', None, or a dict such as {{'turn': 10, 'shift': 2}}")
+    known = {
+        **settings_of(AugmentationSettings()),
+        **{"standardise": settings_of(ConditionalVAEConfig())["standardise"]},
+    }
+    for name, given in value.items():
+        if name not in known:
+            raise InputError(f"augmentation: there is no {name!r}; there are: {', '.join(known)}")
+        known[name].check(given)
+    return dict(value)
 
 
 def store_parameters(estimator: Any, values: Mapping[str, Any]) -> None:

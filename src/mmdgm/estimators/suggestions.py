@@ -14,8 +14,9 @@ from mmdgm.errors import InputError
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.propagation.features import points_of
 from mmdgm.propagation.graph import neighbour_graph
+from mmdgm.propagation.leave_one_out import leave_one_out
 from mmdgm.propagation.propagate import KAPPA
-from mmdgm.propagation.suggest import leave_one_out, suggest_rows
+from mmdgm.propagation.suggest import suggest_rows
 
 ROWS = 100_000  # largest number of rows in a graph
 TESTED = 500  # largest number of labels that are left out, one by one
@@ -68,7 +69,8 @@ def suggestions(X: Any, n: int, y: Any = None, *, unlabeled: Any = -1, random_st
     rows = some[suggest_rows(graph, n, codes[some])]
     wrong = np.zeros(0, bool)
     if 0 < (codes >= 0).sum() <= TESTED:
-        wrong = leave_one_out(graph, codes[some], kappa=KAPPA)
+        known = codes[some][codes[some] >= 0]
+        wrong = leave_one_out(graph, codes[some], kappa=KAPPA).argmax(axis=1) != known
     return Suggestions(rows, int(wrong.sum()), len(wrong))
 
 

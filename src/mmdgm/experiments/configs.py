@@ -7,9 +7,21 @@ from typing import Any, Literal
 from mmdgm.errors import InputError
 from mmdgm.models.configs import KINDS, ModelConfig, from_plain, to_plain
 from mmdgm.settings import defaults, from_json, replace_settings, setting, settings_of, to_json
-from mmdgm.training.plan import ClassifierFirstTraining, PretrainedTraining, SemiSupervisedTraining, Training
+from mmdgm.training.plan import (
+    ClassifierFirstTraining,
+    GenerativeLastTraining,
+    PretrainedTraining,
+    SemiSupervisedTraining,
+    Training,
+)
 
-TRAININGS = (Training, SemiSupervisedTraining, PretrainedTraining, ClassifierFirstTraining)
+TRAININGS = (
+    Training,
+    SemiSupervisedTraining,
+    GenerativeLastTraining,
+    PretrainedTraining,
+    ClassifierFirstTraining,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +45,7 @@ class Data:
     propagate: float = setting(
         0.0,
         "fraction of the unlabeled images, the surest of each class, that get a label propagated along a graph of "
-        "neighbours, for handwriting, light on dark; see trust_propagated",
+        "neighbours, for handwriting; see trust_propagated",
         least=0,
         most=1,
     )
@@ -62,11 +74,12 @@ def check(config: Config) -> None:
     if data.propagate and (data.labels is None or not data.unlabeled):
         raise InputError("propagate: there are no unlabeled images; add --set propagate=0 --set trust_propagated=0")
     for stage in config.training.stages():
-        weights = [stage.changes.get(name, getattr(model, name, 1.0)) for name in ("C", "generative_weight")]
-        if not any(weights):
+        names = [name for name in ("C", "alpha", "generative_weight") if hasattr(model, name)]
+        if names and not any(stage.changes.get(name, getattr(model, name)) for name in names):
             epochs = f"{stage.name}_epochs"
             remedy = f"leave it out by --set {epochs}=0" if epochs in settings_of(config) else "change one of them"
-            raise InputError(f"C=0 and generative_weight=0: the stage {stage.name!r} has nothing to learn; {remedy}")
+            zeros = " and ".join(f"{name}=0" for name in names)
+            raise InputError(f"{zeros}: the stage {stage.name!r} has nothing to learn; {remedy}")
     generative = getattr(model, "generative_weight", 1.0) > 0
     if data.preprocessing == "lcn" and model.likelihood == "bernoulli" and generative:
         raise InputError("preprocessing=lcn: such images do not lie in [0, 1]; add --set likelihood=gaussian")

@@ -1,5 +1,6 @@
 """The training and evaluation rows of a preset's run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
+from torch import Tensor
 
 from mmdgm.data import datasets
 from mmdgm.data.batches import Reading, Store, to_unit
@@ -15,8 +17,14 @@ from mmdgm.data.contrast import cached_contrast
 from mmdgm.data.datasets import Dataset, Images, Labels, channels_last
 from mmdgm.data.splits import group_split, labeled_draw, validation_split
 from mmdgm.experiments.configs import Config
-from mmdgm.propagation.graph import handwriting_graph
-from mmdgm.propagation.propagate import KAPPA_HANDWRITING, propagate
+from mmdgm.propagation.graph import HANDWRITING, Neighbours, weights
+from mmdgm.propagation.propagate import (
+    KAPPA_HANDWRITING,
+    chances_of_others,
+    class_chances,
+    class_strength,
+    surest_labels,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +78,39 @@ def store_of(rows: Rows, dataset: Dataset, config: Config, data_dir: Path | None
     return store, Reading(scale, config.data.binarised)
 
 
-def graph_of(store: Store, reading: Reading, device: torch.device) -> csr_matrix:
-    """Return the graph of neighbours of all training rows. The rows are the same for every seed."""
-    return handwriting_graph(to_unit(store.x.to(device), reading.scale))
+@dataclass(frozen=True, kw_only=True)
+class ImageGraph:
+    """A graph of all training images, and the neighbours in it of images that are kept out of it, by name."""
+
+    graph: csr_matrix
+    others: Mapping[str, Neighbours]
 
 
-def with_propagated(store: Store, graph: csr_matrix, *, share: float) -> Store:
-    """Return the store with labels propagated along the graph; −1 where they are too uncertain."""
-    guess = propagate(graph, store.y.numpy(), kappa=KAPPA_HANDWRITING, share=share)
-    return store._replace(guess=torch.from_numpy(guess))
+def image_graph(store: Store, reading: Reading, others: Mapping[str, Images], device: torch.device) -> ImageGraph:
+    """Return the graph of the training images. They are the same for every seed."""
+
+    def pixels(images: Tensor) -> Tensor:
+        return to_unit(images.to(device), reading.scale)
+
+    x = pixels(store.x)
+    near = {name: HANDWRITING(pixels(torch.from_numpy(images)), x) for name, images in others.items()}
+    return ImageGraph(graph=HANDWRITING.graph(x), others=near)
+
+
+def with_propagated(store: Store, images: ImageGraph, *, share: float) -> tuple[Store, dict[str, Labels]]:
+    """Return the store with labels propagated along the graph, −1 where they are too uncertain; and predictions.
+
+    The predictions are those that the graph alone makes for the images outside it, by their names.
+    """
+    y = store.y.numpy()
+    strength = class_strength(images.graph, y, kappa=KAPPA_HANDWRITING)
+    chances = class_chances(strength, y)
+    guess = surest_labels(strength, chances, y, share=share)
+    predicted = {
+        name: chances_of_others(chances, weights(near).cpu().numpy(), near.number.cpu().numpy()).argmax(axis=1)
+        for name, near in images.others.items()
+    }
+    return store._replace(guess=torch.from_numpy(guess)), predicted
 
 
 def counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:

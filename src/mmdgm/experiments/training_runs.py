@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from scipy.sparse import csr_matrix
 
 from mmdgm.data.batches import Reading, Store
-from mmdgm.data.datasets import Dataset, channels_last
+from mmdgm.data.datasets import Dataset, Labels, channels_last
 from mmdgm.devices import Machine, device_name, keep_freed_memory, make_fabric
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
@@ -21,10 +20,11 @@ from mmdgm.experiments.evaluation import evaluate
 from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.provenance import data_files
 from mmdgm.experiments.rows import (
+    ImageGraph,
     Rows,
     codec_of,
     counts,
-    graph_of,
+    image_graph,
     load_dataset,
     split_rows,
     store_of,
@@ -123,7 +123,7 @@ class _PresetRuns:
         self.fabric = make_fabric(machine, precision=config.training.precision)
         self.files = data_files(config.data.dataset, data_dir, extra=config.data.extra)
         self.trainer: Trainer | None = None
-        self.graph: csr_matrix | None = None
+        self.graph: ImageGraph | None = None
 
     def train(self, seed: int, folder: RunFolder, *, resume: bool) -> dict[str, Any]:
         """Train one run, write its results, and return its result.json."""
@@ -138,12 +138,14 @@ class _PresetRuns:
             self.trainer.model.load_state_dict(model.state_dict())
         store, reading = store_of(rows, dataset, config, self.data_dir)
         self._check(store)
+        of_graph: dict[str, Labels] = {}
         if config.data.propagate:
-            store = with_propagated(store, self._graph(store, reading), share=config.data.propagate)
+            graph = self._graph(store, reading, rows)
+            store, of_graph = with_propagated(store, graph, share=config.data.propagate)
         look_again = partial(check_run, config, seed, folder, resume)
         with claimed_by_first_rank(folder.path, look_again, self.fabric):
             if self.fabric.is_global_zero:
-                return self._recorded(seed, folder, rows, store, reading, resume=resume)
+                return self._recorded(seed, folder, rows, store, reading, of_graph, resume=resume)
             self.fabric.barrier()  # before the first rank writes
             self.trainer.fit(store, seed=seed, reading=reading, checkpoint=folder.checkpoint, resume=resume)
             self.fabric.barrier()  # the first rank evaluates
@@ -161,17 +163,27 @@ class _PresetRuns:
             )
         self.trainer.check(store)
 
-    def _graph(self, store: Store, reading: Reading) -> csr_matrix:
+    def _graph(self, store: Store, reading: Reading, rows: Rows) -> ImageGraph:
         if self.graph is None:
             if self.fabric.is_global_zero:
                 self.console.print("looking for every image's neighbours, minutes on a CPU …", highlight=False)
-            self.graph = graph_of(store, reading, self.fabric.device)
+            others = {"": self.dataset.x_test, "validation_": rows.x_validation}
+            others = {prefix: images for prefix, images in others.items() if len(images)}
+            self.graph = image_graph(store, reading, others, self.fabric.device)
         return self.graph
 
     def _recorded(
-        self, seed: int, folder: RunFolder, rows: Rows, store: Store, reading: Reading, *, resume: bool
+        self,
+        seed: int,
+        folder: RunFolder,
+        rows: Rows,
+        store: Store,
+        reading: Reading,
+        of_graph: dict[str, Labels],
+        *,
+        resume: bool,
     ) -> dict[str, Any]:
-        """Train, evaluate and write the results on the first rank."""
+        """Train, evaluate and write the results on the first rank. `of_graph`: what the graph alone predicts."""
         assert self.trainer is not None
         trainer, config, dataset = self.trainer, self.config, self.dataset
         about = {"config": config_to_json(config), "overrides": self.overrides, "seed": seed}
@@ -207,7 +219,7 @@ class _PresetRuns:
         estimator.fill_ = (store.x.mean(dim=0, dtype=torch.float32) / reading.scale).numpy()
         estimator.n_iter_ = summary.epochs
         write_estimator(estimator, folder.path, {"run": about})
-        found = self._evaluate(estimator, rows)
+        found = self._evaluate(estimator, rows, of_graph)
         if broken := [name for name, value in found.items() if value is not None and not isfinite(value)]:
             reason = f"stopped at its end: {', '.join(broken)} not finite; try a lower learning_rate"
             recording.stop(reason)
@@ -218,14 +230,16 @@ class _PresetRuns:
         self.fabric.barrier()
         return result
 
-    def _evaluate(self, estimator: Estimator, rows: Rows) -> dict[str, float | None]:
+    def _evaluate(self, estimator: Estimator, rows: Rows, of_graph: dict[str, Labels]) -> dict[str, float | None]:
         """Return figures on the test rows, and on the validation rows if there are any."""
         names, dataset = self.dataset.classes, self.dataset
         found = evaluate(estimator, channels_last(dataset.x_test), names[dataset.y_test])
         if len(rows.x_validation):
             held_out = evaluate(estimator, channels_last(rows.x_validation), names[rows.y_validation])
             found |= {f"validation_{name}": value for name, value in held_out.items()}
-        return found
+        truth = {"": dataset.y_test, "validation_": rows.y_validation}
+        graph_errors = {prefix: 100 * float((y != truth[prefix]).mean()) for prefix, y in of_graph.items()}
+        return found | {f"{prefix}graph_error_percent": value for prefix, value in graph_errors.items()}
 
 
 def costs(summary: Summary) -> dict[str, Any]:

@@ -9,6 +9,8 @@ With ŷ = argmax_k s_k(x) for unlabeled rows, l the labeled and u the unlabeled 
     W          weights of the classifier's last layer
     g          1, or 0 to leave the bound out
 
+With α = 0 and no straight-through term, the generative part is trained alone, and the classifier stays as it is.
+
 The point estimate ŷ makes a step cost the same for any number of classes. ŷ is a constant for the gradient, except in
 the straight-through term: the gradient of the generative loss with respect to the one-hot labels flows, weighted,
 into softmax(s). The weight is constant, or falls linearly to 0 in training. Early on, this gradient corrects whole
@@ -90,6 +92,8 @@ class MaxMarginConditionalVAE(ConditionalVAE):
     def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> MaxMarginConditionalVAETerms:
         s: MaxMarginConditionalSettings = settings or self.settings
         x, n = batch.seen(), len(batch.y)
+        if not (s.alpha or s.straight_through):  # nothing that the classifier could learn from
+            return self._generative_terms(batch, x, s)
         seen, shares = self.augmented(x, progress, s), None
         if s.mixup and self.training:
             shares = s.mixup * torch.rand(len(x), device=x.device)
@@ -105,11 +109,34 @@ class MaxMarginConditionalVAE(ConditionalVAE):
                 putative = self._trusted(batch.guess, self.scores(x[n:]).argmax(dim=1), progress, s)
             some = s.bounded_rows
             labels = self._labels(torch.cat([batch.y, putative])[some], scores[some], progress, s)
-            observed = None if batch.observed is None else batch.observed[some]
-            bound = self.bound(batch.x[some], self.encoder(x[some], labels), labels, observed=observed)
-            elbo, kl = bound.elbo - math.log(self.n_classes), bound.kl
+            elbo, kl = self._bound(batch, x, labels, some)
             loss = loss - s.generative_weight * elbo.mean()
         return MaxMarginConditionalVAETerms(loss=loss, elbo=elbo, kl=kl, **terms)
+
+    def _generative_terms(
+        self, batch: Batch, x: Tensor, s: MaxMarginConditionalSettings
+    ) -> MaxMarginConditionalVAETerms:
+        """The bound alone, given the labels that the classifier predicts. The classifier does not change."""
+        zero = x.new_zeros(())
+        self.classifier.eval()  # its batch statistics stay as they are too
+        y = torch.cat([batch.y, self.scores(x[len(batch.y) :]).argmax(dim=1)])
+        some = s.bounded_rows
+        elbo, kl = self._bound(batch, x, self.one_hot(y, x)[some], some)
+        return MaxMarginConditionalVAETerms(
+            loss=-s.generative_weight * elbo.mean(),
+            elbo=elbo,
+            kl=kl,
+            hinge=zero[None],
+            hat=zero[None],
+            balance=zero,
+            top_class_share=zero,
+        )
+
+    def _bound(self, batch: Batch, x: Tensor, labels: Tensor, some: slice) -> tuple[Tensor, Tensor]:
+        """Bound, log p(y) included, and KL divergence of some rows, given their one-hot labels."""
+        observed = None if batch.observed is None else batch.observed[some]
+        bound = self.bound(batch.x[some], self.encoder(x[some], labels), labels, observed=observed)
+        return bound.elbo - math.log(self.n_classes), bound.kl
 
     def _guess(self, x: Tensor, scores: Tensor, s: MaxMarginConditionalSettings) -> tuple[Tensor, Tensor | None]:
         """The putative labels of unlabeled rows x, and a mask of those that the hat loss uses (None: all).

@@ -7,8 +7,6 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mmdgm.data.augmentation import upright
-
 DIRECTIONS = 8
 BLUR, EVERY = 1.5, 3  # standard deviation of the blur, and distance between samples, in pixels
 COMPONENTS = 60  # principal components of outlines
@@ -30,27 +28,32 @@ def points_of(x: Tensor) -> Tensor:
     (3 draws).
     """
     if has_outlines(x.shape):
-        return outlines(x, straighten=False)
+        return outlines(x)
     flat = x.flatten(1)
     if flat.shape[1] <= WIDE or len(flat) <= LEADING:
         return flat
-    return leading_directions(flat - flat.mean(dim=0), LEADING)
+    return leading_directions(flat, LEADING)
 
 
-def outlines(x: Tensor, *, straighten: bool) -> Tensor:
+def outlines(x: Tensor, *, like: Tensor | None = None) -> Tensor:
     """Unit vectors `(n, 60)` of images: the leading principal components of their maps of `edges`.
 
-    `straighten` is for handwriting, light on dark.
+    The components are those of the images `like`, by default of x itself.
     """
-    maps = [edges(upright(part) if straighten else part) for part in x.split(CHUNK)]
-    flat = normalize(torch.cat(maps).flatten(1))
-    return leading_directions(flat - flat.mean(dim=0), COMPONENTS)
+    return leading_directions(edge_maps(x), COMPONENTS, like=None if like is None else edge_maps(like))
 
 
-def leading_directions(centred: Tensor, components: int) -> Tensor:
-    """Unit vectors of the leading principal components of rows `(n, d)`, at most `components` of them."""
-    _, directions = torch.linalg.eigh(centred.T @ centred)  # sorted by variance, the largest last
-    return normalize(centred @ directions[:, -components:])
+def edge_maps(x: Tensor) -> Tensor:
+    """Maps of `edges` of images `(n, channels, height, width)` as unit vectors `(n, d)`."""
+    return normalize(torch.cat([edges(part) for part in x.split(CHUNK)]).flatten(1))
+
+
+def leading_directions(rows: Tensor, components: int, *, like: Tensor | None = None) -> Tensor:
+    """Unit vectors of rows `(n, d)` along the leading principal components, at most `components`, of `like`."""
+    like = rows if like is None else like
+    mean = like.mean(dim=0)
+    _, directions = torch.linalg.eigh((like - mean).T @ (like - mean))  # sorted by variance, the largest last
+    return normalize((rows - mean) @ directions[:, -components:])
 
 
 def edges(x: Tensor) -> Tensor:

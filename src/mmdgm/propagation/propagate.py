@@ -16,18 +16,12 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, eye
 from scipy.sparse.linalg import cg
-from torch import Tensor
-
-from mmdgm.propagation.features import CHUNK, points_of
-from mmdgm.propagation.graph import neighbour_graph
 
 Labels = NDArray[np.int64]  # −1: unlabeled
 Values = NDArray[np.float64]
-ROWS = 20_000  # largest number of labeled rows, and of unlabeled rows, in a graph
 KAPPA, KAPPA_HANDWRITING = 0.95, 0.998
 POWER = 4
 # a row may be of a class without any label if its strongest class has less than WEAK times the median strength, and
@@ -45,32 +39,17 @@ def propagate(
     label: those where P leads by most. `prior`: the shares of the classes among all rows, if known.
     """
     strength = class_strength(graph, y, kappa=kappa)
-    chances = class_chances(strength, y, prior)
+    return surest_labels(strength, class_chances(strength, y, prior), y, share=share)
+
+
+def surest_labels(strength: Values, chances: Values, y: Labels, *, share: float = 1.0) -> Labels:
+    """Labels `(n,)` of rows with these class strengths and chances, see `propagate`."""
     lead, predicted, labels = lead_of(chances), chances.argmax(axis=1), y.copy()
     candidates = (y < 0) & strength.any(axis=1) & ~may_be_new(strength, chances)
     for k in range(chances.shape[1]):
         rows = np.flatnonzero(candidates & (predicted == k))
         rows = rows[np.argsort(-lead[rows], kind="stable")]
         labels[rows[: math.floor(share * len(rows))]] = k
-    return labels
-
-
-def propagate_to_all(x: Tensor, y: Labels, *, rng: np.random.RandomState, prior: NDArray[Any] | None = None) -> Labels:
-    """Labels for all rows x `(n, …)`: given labels (≥ 0) stay, others (−1) are propagated, see `propagate`.
-
-    Rows beyond `ROWS` take the label of the nearest row of the graph.
-    """
-    points = points_of(x)
-    rows = np.concatenate(
-        [
-            part if len(part) <= ROWS else rng.choice(part, ROWS, replace=False)
-            for part in (np.flatnonzero(y >= 0), np.flatnonzero(y < 0))
-        ]
-    )
-    labels = y.copy()
-    labels[rows] = propagate(neighbour_graph(points[rows]), y[rows], kappa=KAPPA, prior=prior)
-    others = np.setdiff1d(np.flatnonzero(y < 0), rows, assume_unique=True)
-    labels[others] = labels[rows][nearest(points[others], points[rows])]
     return labels
 
 
@@ -94,6 +73,15 @@ def class_likelihood(strength: Values) -> Values:
     return likelihood
 
 
+def chances_of_others(chances: Values, weights: Values, number: Labels) -> Values:
+    """P `(m, K)` of rows outside the graph: means of the graph's P `(n, K)` over their k neighbours.
+
+    `weights` and `number`, `(m, k)` each, are the neighbours' weights and row numbers in the graph.
+    """
+    mean: Values = np.einsum("mk,mkc->mc", weights, chances[number]) / weights.sum(axis=1, keepdims=True)
+    return mean
+
+
 def lead_of(chances: Values) -> Values:
     """P₁ − P₂ `(n,)`: the lead of each row's largest chance."""
     ordered = np.sort(np.pad(chances, ((0, 0), (1, 0))), axis=1)  # a class more, for rows of a single class
@@ -113,9 +101,3 @@ def diffuse(graph: csr_matrix, y: Labels, *, kappa: float) -> Values:
     system = (eye(len(y)) - kappa * graph).tocsr()
     classes = range(int(y.max()) + 1)
     return np.stack([cg(system, (y == k).astype(float), rtol=1e-6)[0] for k in classes], axis=1).clip(0)
-
-
-def nearest(points: Tensor, others: Tensor) -> NDArray[np.int64]:
-    """For each point `(n, d)`, the index of the nearest of `others` `(m, d)`."""
-    numbers = [torch.cdist(part, others).argmin(dim=1).cpu() for part in points.split(CHUNK)]
-    return torch.cat(numbers).numpy() if numbers else np.empty(0, np.int64)

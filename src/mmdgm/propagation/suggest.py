@@ -15,11 +15,10 @@ Without labels, w is 1 for all rows. With labels, it is DOUBT + 1 − (P₁ − 
 """
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, eye
-from scipy.sparse.linalg import ArpackNoConvergence, cg, eigsh
+from scipy.sparse import csr_matrix
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from mmdgm.propagation.propagate import Labels, Values, class_chances, class_likelihood, class_strength, lead_of
+from mmdgm.propagation.propagate import Labels, Values, class_chances, class_strength, lead_of
 
 KAPPA = 0.99
 EIGENVECTORS = 150
@@ -86,25 +85,3 @@ def leading_part(graph: csr_matrix) -> Values:
             values, vectors = error.eigenvalues, error.eigenvectors
     part: Values = vectors / np.sqrt(1 - KAPPA * values.clip(max=1))
     return part
-
-
-def leave_one_out(graph: csr_matrix, y: Labels, *, kappa: float) -> NDArray[np.bool_]:
-    """Whether each labeled row, in order, is predicted wrongly from the other labels.
-
-    The errors overestimate the error of all rows if the labeled rows were suggested, because these represent groups
-    that no other label represents.
-    """
-    labeled = np.flatnonzero(y >= 0)
-    system = (eye(len(y)) - kappa * graph).tocsr()
-    unit = np.zeros(len(y))
-    among = np.empty((len(labeled), len(labeled)))  # strength of each label at each labeled row
-    for i, row in enumerate(labeled):
-        unit[row] = 1
-        among[:, i] = cg(system, unit, rtol=1e-6)[0][labeled].clip(0)
-        unit[row] = 0
-    np.fill_diagonal(among, 0)
-    given = np.eye(int(y.max()) + 1)[y[labeled]]
-    counts = given.sum(axis=0) - given  # of the other labels
-    joint = counts * class_likelihood(among @ given / counts.clip(1))
-    wrong: NDArray[np.bool_] = joint.argmax(axis=1) != y[labeled]
-    return wrong

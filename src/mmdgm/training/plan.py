@@ -76,6 +76,22 @@ class SemiSupervisedTraining(Training):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GenerativeLastTraining(SemiSupervisedTraining):
+    """Training that ends with the generative part alone, given the labels that the classifier predicts."""
+
+    bound_epochs: int = setting(50, "epochs of the bound alone at the end; 0: none", least=0)
+
+    def stages(self) -> list[Stage]:
+        bound = self._stage(
+            "bound",
+            epochs=self.bound_epochs,
+            unlabeled_batch=self.unlabeled_batch,
+            changes={"alpha": 0.0, "straight_through": 0.0},
+        )
+        return [*super().stages(), bound] if self.bound_epochs else super().stages()
+
+
+@dataclass(frozen=True, kw_only=True)
 class PretrainedTraining(Training):
     """Training that starts with a generative model: first without the margin (C = 0), then with it."""
 

@@ -58,6 +58,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "svhn-conv-mmva-modern": {"epochs": 1},
     "ClassifierFirstTraining": {"classifier_epochs": 1, "epochs": 1, "batch": 100},
     "Training": {"epochs": 2, "batch": 100, "warmup_steps": 400, "dropout": 0.2},
+    "GenerativeLastTraining": {"epochs": 1, "bound_epochs": 1, "unlabeled_batch": 200},
     "SemiSupervisedTraining": {"epochs": 1, "unlabeled_batch": 200},
 }
 

@@ -1,0 +1,57 @@
+"""The choice of a graph: the one along which the labels predict each other best.
+
+Tables have one kind of graph. Images may be compared by their outlines or by the deformation distance, which is good
+for handwriting and drawings, and bad for textures. The candidates are compared on a part of the rows by the mean of
+P(y_i | the other labels), see `leave_one_out`. The graph of outlines is kept unless the gain of another is larger than
+its standard error.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+from mmdgm.propagation.features import has_outlines, points_of
+from mmdgm.propagation.graph import DeformationSearch, neighbour_graph
+from mmdgm.propagation.leave_one_out import leave_one_out
+from mmdgm.propagation.propagate import Labels, Values
+
+Builder = Callable[[Tensor], csr_matrix]
+UNLABELED, LABELED = 2000, 300  # largest numbers of rows that graphs are compared on
+CANDIDATES = 20  # nearest by outlines, among which the deformation distance chooses
+
+
+def of_points(x: Tensor) -> csr_matrix:
+    """S of rows compared by their points, see `points_of`."""
+    return neighbour_graph(points_of(x))
+
+
+OTHERS: tuple[Builder, ...] = tuple(
+    DeformationSearch(straighten=straighten, candidates=CANDIDATES).graph for straighten in (False, True)
+)
+
+
+def choose_graph(x: Tensor, y: Labels, *, kappa: float, rng: np.random.RandomState) -> Builder:
+    """The builder of a graph for rows x `(n, …)` with labels y (−1: unlabeled)."""
+    if not has_outlines(x.shape) or np.bincount(y[y >= 0]).max() < 2:
+        return of_points
+    rows = np.concatenate(
+        [rng.permutation(np.flatnonzero(part))[:most] for part, most in ((y >= 0, LABELED), (y < 0, UNLABELED))]
+    )
+    some, given = x[torch.from_numpy(rows)], y[rows]
+    known = given[given >= 0]
+
+    def chances_of_truth(build: Builder) -> Values:
+        chances: Values = leave_one_out(build(some), given, kappa=kappa)[np.arange(len(known)), known]
+        return chances
+
+    best: Builder = of_points
+    most = 0.0
+    before = chances_of_truth(of_points)
+    for build in OTHERS:
+        gain = chances_of_truth(build) - before
+        if gain.mean() > max(most, gain.std() / len(gain) ** 0.5):
+            best, most = build, float(gain.mean())
+    return best
