@@ -157,8 +157,8 @@ def measure(arguments: argparse.Namespace, console: Console) -> None:
     """Measure what the file of results lacks."""
     report = read_json(arguments.out) if arguments.out.exists() else {"cells": {}}
     cells: dict[str, Any] = report["cells"]
-    for name in arguments.data:
-        for seed in range(arguments.draws):
+    for seed in range(arguments.draws):
+        for name in arguments.data:
             task = TASKS[name](seed, arguments.data_dir)
             for strategy in arguments.strategies:
                 for n, y in asked(task, strategy, seed):

@@ -119,7 +119,9 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         """The bound alone, given the labels that the classifier predicts. The classifier does not change."""
         zero = x.new_zeros(())
         self.classifier.eval()  # its batch statistics stay as they are too
-        y = torch.cat([batch.y, self.scores(x[len(batch.y) :]).argmax(dim=1)])
+        with torch.no_grad():
+            predicted = self.scores(x[len(batch.y) :]).argmax(dim=1)
+        y = torch.cat([batch.y, predicted])
         some = s.bounded_rows
         elbo, kl = self._bound(batch, x, self.one_hot(y, x)[some], some)
         return MaxMarginConditionalVAETerms(

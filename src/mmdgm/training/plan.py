@@ -80,13 +80,17 @@ class GenerativeLastTraining(SemiSupervisedTraining):
     """Training that ends with the generative part alone, given the labels that the classifier predicts."""
 
     bound_epochs: int = setting(50, "epochs of the bound alone at the end; 0: none", least=0)
+    bound_batch: int = setting(100, "unlabeled rows in a batch of those epochs, with one labeled row", least=1)
+    bound_learning_rate: float = setting(1e-3, "Adam's rate in those epochs", above=0)
 
     def stages(self) -> list[Stage]:
         bound = self._stage(
             "bound",
             epochs=self.bound_epochs,
-            unlabeled_batch=self.unlabeled_batch,
-            changes={"alpha": 0.0, "straight_through": 0.0},
+            batch=1,
+            unlabeled_batch=self.bound_batch,
+            learning_rate=self.bound_learning_rate,
+            changes={"alpha": 0.0, "straight_through": 0.0, "bound_share": 1.0},
         )
         return [*super().stages(), bound] if self.bound_epochs else super().stages()
 
