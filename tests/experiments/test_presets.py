@@ -142,6 +142,8 @@ def test_every_preset_trains(preset, monkeypatch, tmp_path, quiet):
         "unlabeled_batch": 10,
         "pretrain_epochs": 1,
         "classifier_epochs": 1,
+        "bound_epochs": 1,
+        "bound_batch": 10,
     }.items():
         if key in known and not (key == "labels" and data.labels is None):
             changes[key] = value
