@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 import mmdgm as library
@@ -63,6 +64,16 @@ def test_a_table_with_holes_has_the_error_of_its_predictions(answer, own):
     assert figures["error_percent"] == pytest.approx(wrong)
 
 
+@pytest.mark.parametrize("name", ["table.tsv", "table.parquet"])
+def test_a_table_is_judged_alike_in_every_format(answer, own, name):
+    table = pandas.read_csv(own / "table.csv").rename(columns={"kind": "sort"})
+    table.to_parquet(name) if name == "table.parquet" else table.to_csv(name, sep="\t", index=False)
+    figures = answer("evaluate", own / "rows", own / "table.csv")
+    assert answer("evaluate", own / "rows", name, "--target", "sort") == pytest.approx(figures)
+    table.rename(columns={"sort": "kind"}).to_parquet("same.parquet")
+    assert answer("evaluate", own / "rows", "same.parquet") == pytest.approx(figures)
+
+
 def test_a_folder_of_images_is_resized_as_in_training(answer, own):
     data = read_data(own / "images", size="8x12")
     right = library.load(own / "pictures", device="cpu").score(data.x, data.y)
@@ -82,8 +93,8 @@ def test_a_folder_of_images_is_resized_as_in_training(answer, own):
         (("OWN/rows", "OWN/table.csv", "--target", "size"), "--target size: is no column"),
         (("OWN/columns", "OWN/digits.npz"), "but the model was fitted on a table (rows, 3)"),
         (("OWN/columns", "four.npz"), "but the model was fitted on a table (rows, 3)"),
-        (("OWN/rows", "text.npz"), "columns with categories; give a CSV file"),
-        (("OWN/rows", "OWN/images"), "was trained on a table; give an npz or CSV file"),
+        (("OWN/rows", "text.npz"), "columns with categories; give a CSV, TSV or Parquet file"),
+        (("OWN/rows", "OWN/images"), "was trained on a table; give a CSV, TSV, Parquet or npz file"),
         (("OWN/digits", "OWN/table.csv", "--target", "kind"), "was trained on images"),
         (("TRAINED", "OWN/columns.npz"), "but the model was fitted on images (rows, 8, 8)"),
         (("TRAINED", "--draws", "-1"), "Invalid value for '--draws'"),

@@ -1,9 +1,11 @@
 """`mmdgm fit`: arrays, images and tables in, runs out, which go on where they were interrupted."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 import mmdgm as library
@@ -62,6 +64,35 @@ def test_a_run_of_a_table_knows_its_columns(answer, tmp_path):
     assert set(counts["labeled_per_class"]) == {"large", "small"}
     assert library.load("run").codec_.names == ["width", "colour", "height"]
     assert [path.name for path in Path("run/figures").iterdir()] == ["curves.png"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("table.tsv", "tsv"), ("table.parquet", "parquet")])
+def test_a_table_trains_alike_in_every_format(answer, own, name, kind):
+    table = pandas.read_csv(own / "table.csv")
+    table.to_parquet(name) if kind == "parquet" else table.to_csv(name, sep="\t", index=False)
+    counts = answer("fit", name, "--target", "kind", "--run-dir", "run", "--seed", 1, *SHORT)["data"]
+    before = json.loads((own / "rows" / "result.json").read_text())["data"]
+    assert counts == {**before, "path": name, "kind": kind}
+    assert Path("run/model.safetensors").read_bytes() == (own / "rows" / "model.safetensors").read_bytes()
+
+
+def test_labels_and_types_of_a_parquet_file(answer):
+    """Labels with gaps become fractions in pandas; the classes are whole numbers again."""
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"size": rng.normal(size=30), "code": pandas.Categorical(["1", "02", "3"] * 10)})
+    table["flag"] = pandas.array([True, None, False] * 10, "boolean")
+    table["class"] = [1, 2, None, None, 1, 2] * 5
+    table.to_parquet("t.parquet")
+    counts = answer("fit", "t.parquet", "--target", "class", "--run-dir", "run", *SHORT)["data"]
+    assert (counts["labeled_per_class"], counts["unlabeled"]) == ({"1": 10, "2": 10}, 10)
+    assert counts["missing_values"] == 10
+    assert library.load("run").codec_.numeric == [True, False, True]
+
+
+def test_tables_need_an_extra(refused, own, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    line = refused("fit", own / "table.csv", "--target", "kind", watched=[own])
+    assert line.endswith('table.csv: tables need pandas and pyarrow: pip install "mmdgm[tables]"')
 
 
 def test_the_folder_is_named_after_the_data_and_the_seed(mmdgm, tmp_path, monkeypatch):
@@ -239,12 +270,12 @@ def test_what_cannot_be_gone_on_with(refused, own, trained, words, said):
         (("OWN/digits.npz", "--set", "z=3"), "No such option: --set"),
         (("OWN/digits.npz", "--model", "svm"), "--model svm: use mmcva or mmva"),
         (("OWN/digits.npz", "--epochs", "0"), "Invalid value for '--epochs'"),
-        (("OWN/digits.npz", "--target", "y"), "--target is for a CSV file"),
+        (("OWN/digits.npz", "--target", "y"), "--target is for a table"),
         (("OWN/digits.npz", "--size", "8x8"), "--size is for a folder of images"),
         (("OWN/digits.npz", "--device", "tpu"), "device tpu: use auto, cpu or cuda"),
         (("OWN/digits.npz", "--unlabeled", "none"), "y holds numbers"),
         (("absent.npz",), "absent.npz is missing"),
-        (("empty.txt",), "give an npz file, a folder of images or a CSV file"),
+        (("empty.doc",), "give an npz file, a folder of images or a table"),
         (("x.npz",), "holds x, but no y"),
         (("short.npz",), "y has the shape (3,), but x has 2 rows"),
         (("one.npz",), "one.npz: y has one class"),
@@ -264,6 +295,10 @@ def test_what_cannot_be_gone_on_with(refused, own, trained, words, said):
         (("hollow.csv", "--target", "k"), "column b has no value in any row"),
         (("row.csv", "--target", "k"), "line 3 has no value beside k"),
         (("only.csv", "--target", "k"), "has no column beside k"),
+        (("dates.parquet", "--target", "k"), "dates.parquet: column a holds datetime64 values; give numbers"),
+        (("dates.parquet", "--target", "a"), "dates.parquet: column a holds datetime64 values; give numbers"),
+        (("row.parquet", "--target", "k"), "row.parquet: row 1 has no value beside k"),
+        (("latin.tsv", "--target", "k"), "latin.tsv: is no UTF-8 text"),
         (("empty",), "has no subfolders"),
         (("void",), "a: holds no image files"),
         (("broken",), "broken/a: none of its 1 image files can be read"),
@@ -273,7 +308,7 @@ def test_what_cannot_be_gone_on_with(refused, own, trained, words, said):
 def test_mistakes(refused, tmp_path, own, words, said):
     for folder in ("empty", "void/a", "broken/a", "broken/b"):
         Path(folder).mkdir(parents=True)
-    Path("empty.txt").touch()
+    Path("empty.doc").touch()
     Path("broken/a/1.png").write_bytes(b"no image")
     x = np.eye(2)
     np.savez("x.npz", x=x)
@@ -289,4 +324,7 @@ def test_mistakes(refused, tmp_path, own, words, said):
     Path("hollow.csv").write_text("a,b,k\n1,,x\n2,,y\n")
     Path("row.csv").write_text("a,b,k\n1,2,x\n,,y\n")
     Path("only.csv").write_text("k\nx\ny\n")
+    Path("latin.tsv").write_bytes("a\tk\n1\té\n".encode("latin-1"))
+    pandas.DataFrame({"a": pandas.date_range("2026", periods=2), "k": ["x", "y"]}).to_parquet("dates.parquet")
+    pandas.DataFrame({"a": [1, None], "b": ["x", ""], "k": ["x", "y"]}).to_parquet("row.parquet")
     assert said in refused("fit", *(word.replace("OWN", str(own)) for word in words), watched=[own])

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 import mmdgm as library
@@ -99,6 +100,18 @@ def test_a_table_comes_back_with_its_empty_cells_filled(answer, own):
         assert [b == a for b, a in zip(before, after, strict=True)] == [bool(b) for b in before[:3]] + [True]
         float(after[0])
         assert after[1] in ("red", "blue", "deep, green")
+
+
+def test_a_parquet_file_gives_a_csv_file(answer, own):
+    """Observed values are those of the Parquet file, fills those of the same table as CSV."""
+    table = pandas.read_csv(own / "table.csv")
+    table.to_parquet("table.parquet")
+    assert answer("impute", own / "rows", "table.parquet", "--rounds", 3)["files"] == ["table-imputed.csv"]
+    answer("impute", own / "rows", own / "table.csv", "--rounds", 3, "--out", "expected")
+    found, expected = pandas.read_csv("table-imputed.csv"), pandas.read_csv("expected.csv")
+    pandas.testing.assert_frame_equal(found, expected)
+    observed = found.where(table.notna())
+    pandas.testing.assert_frame_equal(observed, table)
 
 
 def test_new_categories_stay_as_they_are(answer, own):

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from PIL import Image
@@ -233,6 +234,20 @@ def test_a_table_has_its_columns_found_by_name(answer, own):
     assert read_csv(answer("predict", own / "rows", "turned.csv")["files"][0]) == rows
 
 
+@pytest.mark.parametrize("name", ["table.tsv", "table.txt", "table.parquet", "table.csv.gz"])
+def test_a_table_is_predicted_alike_in_every_format(answer, own, name):
+    table = pandas.read_csv(own / "table.csv")
+    if name == "table.parquet":
+        table["when"] = pandas.Timestamp("2026-01-01")  # a column that the model does not need may hold anything
+        table.to_parquet(name)
+    else:
+        table.to_csv(name, sep="," if ".csv" in name else "\t", index=False)
+    answer("predict", own / "rows", own / "table.csv", "--out", "expected.csv")
+    (file,) = answer("predict", own / "rows", name)["files"]
+    assert file == f"{Path(name).stem}-predictions.csv"
+    assert read_csv(file) == read_csv("expected.csv")
+
+
 def test_columns_that_the_model_does_not_know_are_named(mmdgm, own, tmp_path):
     (tmp_path / "new.csv").write_text("width,colour,height,id,kind\n1,red,2,9,small\n")
     code, _, err = mmdgm("predict", own / "rows", tmp_path / "new.csv")
@@ -320,7 +335,7 @@ def test_a_model_without_its_generative_part_classifies_what_is_complete(
         (("several", "x.npz"), "several holds several runs; choose one, for example several/seed-0"),
         (("TRAINED", "nowhere.npz"), "nowhere.npz is missing"),
         (("TRAINED", "nowhere.png"), "nowhere.png is missing"),
-        (("TRAINED", "x.npz", "good.png"), "x.npz is not alone; give one npz or CSV file, one folder"),
+        (("TRAINED", "x.npz", "good.png"), "x.npz is not alone; give one npz file, one table, one folder"),
         (("TRAINED", "x.npz", "x.npz"), "x.npz is not alone"),
         (("TRAINED", "good.png", "empty"), "empty is not alone"),
         (("TRAINED", "empty"), "empty: holds no image files"),
@@ -343,7 +358,7 @@ def test_a_model_without_its_generative_part_classifies_what_is_complete(
         (("OWN/rows", "other.csv"), "has no column width, colour, height"),
         (("OWN/rows", "word.csv"), "line 2, column width: 'wide' is no finite number"),
         (("OWN/rows", "x.npz"), "but the model was fitted on a table (rows, 3)"),
-        (("OWN/rows", "OWN/columns.npz"), "columns with categories; give a CSV file"),
+        (("OWN/rows", "OWN/columns.npz"), "columns with categories; give a CSV, TSV or Parquet file"),
         (("OWN/rows", "OWN/images"), "was trained on a table"),
         (("OWN/rows", "OWN/table.csv", "OWN/table.csv"), "is not alone"),
         (("OWN/rows", "OWN/table.csv", "--scale", "1"), "--scale 1: is for an npz file of images"),

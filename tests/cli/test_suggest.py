@@ -1,6 +1,7 @@
 """`mmdgm suggest`: from data without labels to a file of labels, and on to `mmdgm fit`."""
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 
@@ -55,6 +56,23 @@ def test_a_table_s_rows_can_be_read_in_the_file(answer, tmp_path):
     assert not (tmp_path / "ask.png").exists()
 
 
+def test_rows_of_a_parquet_file_and_its_labels(answer, tmp_path):
+    write_table(tmp_path / "table.csv")
+    table = pandas.read_csv(tmp_path / "table.csv")
+    table.to_parquet("table.parquet")
+    words = ("-n", 4, "--target", "kind")
+    found = answer("suggest", "table.parquet", *words)
+    assert found["rows"] == answer("suggest", "table.csv", *words, "--out", "other.csv")["rows"]
+    shown = {int(row): cells for row, _, *cells in read_csv("table-labels.csv")[1:]}
+    assert set(found["rows"]) < set(shown)
+    for row, (width, colour, height) in shown.items():
+        expected = table.loc[row]
+        assert (width == "") == pandas.isna(expected["width"])
+        assert width == "" or float(width) == expected["width"]
+        assert colour == ("" if pandas.isna(expected["colour"]) else expected["colour"])
+        assert float(height) == expected["height"]
+
+
 @pytest.mark.parametrize("flat", [True, False])
 def test_folders_of_images(answer, tmp_path, flat):
     if flat:
@@ -76,7 +94,7 @@ def test_folders_of_images(answer, tmp_path, flat):
         (("nowhere.npz",), "nowhere.npz is missing"),
         (("digits.npz", "-n", 999), "there are 30 rows without a label"),
         (("digits.npz", "--labels", "other.csv"), "the data have no row 31"),
-        (("digits.npz", "--target", "kind"), "--target is for a CSV file"),
+        (("digits.npz", "--target", "kind"), "--target is for a table"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(mmdgm, tmp_path, monkeypatch, words, said):

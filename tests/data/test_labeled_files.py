@@ -1,6 +1,7 @@
-"""What users bring to train on: rows, labels and their marker, from npz files, image folders and CSV files."""
+"""What users bring to train on: rows, labels and their marker, from npz files, image folders and tables."""
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 
@@ -177,8 +178,22 @@ def test_sheets_that_cannot_be_trained_on_are_refused(sheet, content, options, w
     assert word in input_error(read_data, sheet(content), **options)
 
 
+def test_a_parquet_file_has_labels_in_its_target_column(tmp_path):
+    table = pandas.DataFrame({"age": [1.0, None, 3.0, 4.0], "sort": [0.0, None, 7.0, 0.0]})
+    table["zip"] = pandas.Categorical(["007", "008", "007", None])
+    table["ill"] = [True, False, None, True]
+    table.to_parquet(tmp_path / "own.parquet")
+    data = read_data(tmp_path / "own.parquet", target="sort")
+    assert (data.kind, data.columns, data.y.tolist()) == ("parquet", ["age", "zip", "ill"], ["0", "", "7", "0"])
+    assert data.x[:, 1].tolist() == ["007", "008", "007", None]
+    np.testing.assert_array_equal(data.x[:, [0, 2]].astype(float), [[1, 1], [np.nan, 0], [3, np.nan], [4, 1]])
+    assert data.notes == []
+    assert read_data(tmp_path / "own.parquet", target="ill").y.tolist() == ["True", "False", "", "True"]
+    assert read_data(tmp_path / "own.parquet", target="zip", unlabeled="008").y.tolist() == ["007", "", "007", ""]
+
+
 def test_anything_else_is_refused(tmp_path):
     assert "missing" in input_error(read_data, tmp_path / "absent.npz")
-    for name in ("own.txt", "own"):
+    for name in ("own.doc", "own", "own.npz.gz"):
         (tmp_path / name).touch()
         assert input_error(read_data, tmp_path / name).startswith(str(tmp_path / name))

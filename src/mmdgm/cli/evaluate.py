@@ -21,7 +21,7 @@ def evaluate(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Of a CSV file: the column with the labels. Default: as in training.")
+        str | None, typer.Option(help="Of a table: the column with the labels. Default: as in training.")
     ] = None,
     draws: Annotated[
         int,

@@ -19,15 +19,16 @@ def fit(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="An npz file with arrays x and y, a CSV file, or a folder with one subfolder of images per class.",
+            help="An npz file with arrays x and y, a table (CSV, TSV or Parquet), or a folder with one "
+            "subfolder of images per class.",
         ),
     ],
-    target: Annotated[str | None, typer.Option(help="Of a CSV file: the column with the labels.")] = None,
+    target: Annotated[str | None, typer.Option(help="Of a table: the column with the labels.")] = None,
     unlabeled: Annotated[
         str | None,
         typer.Option(
             metavar="MARK",
-            help="What unlabeled rows have for a label. Default: -1 in an npz file, an empty cell in a CSV file; of a "
+            help="What unlabeled rows have for a label. Default: -1 in an npz file, an empty cell in a table; of a "
             "folder, the subfolder unlabeled.",
         ),
     ] = None,

@@ -22,9 +22,9 @@ from mmdgm.cli.common import (
 )
 from mmdgm.data.arrays import missing_entries
 from mmdgm.data.codecs import ImageCodec, TableCodec
-from mmdgm.data.csv_files import csv_bytes, filled_rows
 from mmdgm.data.input_rows import ARRAYS, read_rows
 from mmdgm.data.npz import save_arrays
+from mmdgm.data.table_files import csv_bytes, filled_rows, table_format
 from mmdgm.errors import InputError
 from mmdgm.experiments.run_folder import load
 from mmdgm.files import write_whole
@@ -38,7 +38,7 @@ def impute(
         Path,
         typer.Argument(
             metavar="INPUT",
-            help="npz file with an array x in which NaN is missing; or a CSV file with empty cells.",
+            help="npz file with an array x in which NaN is missing; or a table (CSV, TSV, Parquet) with empty cells.",
         ),
     ],
     method: Method = "rounds",
@@ -54,12 +54,12 @@ def impute(
     """Fill missing values; write an npz file with x and missing, and for images a picture of before and after.
 
     INPUT has the form of the training data. Observed values do not change. Images are (rows, H, W[, channels]), with
-    the channels first, or flat. For a CSV file, the result is a CSV file with the empty cells filled (labels stay).
+    the channels first, or flat. For a table, the result is a CSV file with the empty cells filled (labels stay).
 
     Example: `mmdgm impute runs/demo/seed-0 holes.npz --out filled`
     """
-    if data.is_dir() or data.suffix.lower() not in (*ARRAYS, ".csv"):
-        raise InputError(f"{data}: give an npz file in which NaN is missing, or a CSV file with empty cells")
+    if data.is_dir() or not (data.suffix.lower() in ARRAYS or table_format(data)):
+        raise InputError(f"{data}: give an npz file in which NaN is missing, or a table with empty cells")
     estimator = load(run, device=device)
     codec = estimator.codec_
     rows = read_rows(codec, [data], scale=scale, target=target_of(run))

@@ -26,6 +26,7 @@ from mmdgm.cli.common import (
     warnings_as_lines,
 )
 from mmdgm.data.input_rows import ARRAYS, InputRows, read_rows
+from mmdgm.data.table_files import table_format
 from mmdgm.errors import InputError
 from mmdgm.experiments.run_folder import load
 from mmdgm.files import write_whole
@@ -36,7 +37,8 @@ def predict(
     inputs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="INPUT", help="An npz file with an array x, image files, or a folder of them; or a CSV file."
+            metavar="INPUT",
+            help="An npz file with an array x, image files, or a folder of them; or a table: CSV, TSV or Parquet.",
         ),
     ],
     method: Method = "rounds",
@@ -58,7 +60,7 @@ def predict(
 
     INPUT is as for `mmdgm impute`. Missing values (NaN) are imputed first. Rows count from 0. Image files should
     look like the training data (light on black for digits). Any size and mode is converted; transparent becomes
-    black. In a CSV file, the columns of the training data are found by their names.
+    black. In a table, the columns of the training data are found by their names.
 
     Example: `mmdgm predict runs/demo/seed-0 scans/ --out digits.csv`
     """
@@ -94,7 +96,7 @@ def csv_file(inputs: list[Path], to: Path | None) -> Path:
         file = to
     elif first.is_dir():
         file = first.parent / f"{first.name}-predictions.csv"
-    elif first.suffix.lower() in (*ARRAYS, ".csv"):
+    elif first.suffix.lower() in ARRAYS or table_format(first):
         file = first.with_name(f"{first.stem}-predictions.csv")
     else:
         file = Path("predictions.csv")

@@ -7,8 +7,8 @@ import typer
 
 from mmdgm.cli.common import Device, Json, Run, Seed, picture_and_arrays, report_files, target_of, with_ending
 from mmdgm.data.codecs import ImageCodec, TableCodec
-from mmdgm.data.csv_files import cell_text, csv_bytes
 from mmdgm.data.npz import save_arrays
+from mmdgm.data.table_files import cell_text, csv_bytes
 from mmdgm.experiments.run_folder import load
 from mmdgm.files import write_whole
 from mmdgm.report import plots

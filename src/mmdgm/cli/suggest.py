@@ -9,10 +9,10 @@ from scipy.stats import beta
 
 from mmdgm.cli.common import Json, Labels, Seed, out, report_files, say, with_ending
 from mmdgm.data.codecs import ImageCodec
-from mmdgm.data.csv_files import read_sheet
 from mmdgm.data.label_files import label_file
 from mmdgm.data.labeled_files import LabeledData, read_data
 from mmdgm.data.labels import is_unlabeled
+from mmdgm.data.table_files import read_sheet
 from mmdgm.estimators.suggestions import suggestions
 from mmdgm.files import write_whole
 from mmdgm.report.figures import as_pictures
@@ -27,12 +27,12 @@ def suggest(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="An npz file with an array x, a CSV file, or a folder of images; labels are not needed.",
+            help="An npz file with an array x, a table, or a folder of images; labels are not needed.",
         ),
     ],
     n: Annotated[int, typer.Option("-n", min=1, help="How many rows to suggest.")] = 20,
     labels: Labels = None,
-    target: Annotated[str | None, typer.Option(help="Of a CSV file: the column with labels, if it has one.")] = None,
+    target: Annotated[str | None, typer.Option(help="Of a table: the column with labels, if it has one.")] = None,
     unlabeled: Annotated[
         str | None, typer.Option(metavar="MARK", help="What unlabeled rows have for a label, as in `mmdgm fit`.")
     ] = None,
@@ -73,11 +73,11 @@ def suggest(
 
 
 def columns_of(data: LabeledData) -> dict[str, list[str]]:
-    """Return the columns of a CSV file, to show them beside the labels."""
-    if data.kind != "csv":
+    """Return the columns of a table, to show them beside the labels."""
+    if data.columns is None:
         return {}
     sheet = read_sheet(data.path)
-    return {name: sheet.column(name) for name in data.columns or []}
+    return {name: sheet.column(name) for name in data.columns}
 
 
 def save_images(path: Path, data: LabeledData, rows: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Users' rows for a trained model, from an npz file, a CSV file, image files or a folder of images."""
+"""Users' rows for a trained model, from an npz file, a table, image files or a folder of images."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from mmdgm.data.arrays import missing_entries
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
-from mmdgm.data.csv_files import Sheet, read_sheet, values
 from mmdgm.data.image_files import WHITE, files_in, read_images
 from mmdgm.data.npz import checked_values, read_only_array
+from mmdgm.data.table_files import Sheet, read_sheet, table_format, values
 from mmdgm.errors import InputError
 
 ARRAYS = (".npz", ".npy")  # for an npy file, read_npz raises an error that says how to make an npz file
@@ -24,7 +24,7 @@ class InputRows:
 
     names: list[str]
     x: NDArray[Any]
-    sheet: Sheet | None = None  # the CSV file that holds the rows
+    sheet: Sheet | None = None  # the table that holds the rows
     skipped: int = 0
     notes: list[str] = field(default_factory=list)
     original: NDArray[Any] | None = None  # the unchanged array of an npz file
@@ -51,23 +51,23 @@ def read_rows(codec: Codec, inputs: list[Path], *, scale: float | None = None, t
     """Read rows of the kind that the codec's model was trained on.
 
     `scale`: the divisor that brings the values of an npz file of images into [0, 1]. None: the scale of training.
-    `target`: the column of a CSV file that may hold labels.
+    `target`: the column of a table that may hold labels.
     """
     if absent := [path for path in inputs if not path.exists()]:
         raise InputError(f"{absent[0]} is missing")
     path = inputs[0]
-    alone = [path for path in inputs if path.is_dir() or path.suffix.lower() in (*ARRAYS, ".csv")]
+    alone = [path for path in inputs if path.is_dir() or path.suffix.lower() in ARRAYS or table_format(path)]
     if len(inputs) > 1 and alone:
-        raise InputError(f"{alone[0]} is not alone; give one npz or CSV file, one folder, or image files")
+        raise InputError(f"{alone[0]} is not alone; give one npz file, one table, one folder, or image files")
     is_file, ending = not path.is_dir(), path.suffix.lower()
     if is_file and ending in ARRAYS:
         return read_array_rows(codec, path, scale)
     if scale is not None:
         raise InputError(f"--scale {scale:g}: is for an npz file of images; other values are on a known scale")
-    if is_file and ending == ".csv":
+    if table_format(path):
         return read_sheet_rows(codec, path, target)
     if not isinstance(codec, ImageCodec):
-        raise InputError(f"{path}: the model was trained on a table; give an npz or CSV file")
+        raise InputError(f"{path}: the model was trained on a table; give a CSV, TSV, Parquet or npz file")
     return read_image_rows(codec, inputs)
 
 
@@ -79,7 +79,9 @@ def read_array_rows(codec: Codec, path: Path, scale: float | None) -> InputRows:
         if x.shape[1:] != (len(codec.numeric),):
             raise InputError(f"{path}: x has the shape {x.shape}, but the model was fitted on {codec.fitted_on}")
         if not all(codec.numeric):
-            raise InputError(f"{path}: the model was trained on columns with categories; give a CSV file")
+            raise InputError(
+                f"{path}: the model was trained on columns with categories; give a CSV, TSV or Parquet file"
+            )
         if scale is not None:
             raise InputError(f"--scale {scale:g}: is for images; the model was trained on a table")
         return InputRows(names=names, x=x, original=original)
@@ -103,13 +105,14 @@ def read_array_rows(codec: Codec, path: Path, scale: float | None) -> InputRows:
 
 
 def read_sheet_rows(codec: Codec, path: Path, target: str) -> InputRows:
-    """Rows of a CSV file, with the columns that the model was trained on. Columns are found by name."""
+    """Rows of a table, with the columns that the model was trained on. Columns are found by name."""
     if not isinstance(codec, TableCodec):
         raise InputError(f"{path}: the model was trained on images; give image files or an npz file")
     sheet, names = read_sheet(path), codec.names
-    if absent := [name for name in names if name not in sheet.header]:
+    known, there = {*names, target}, set(sheet.header)
+    if absent := [name for name in names if name not in there]:
         raise InputError(f"{path}: has no column {', '.join(absent)}, which the model was trained on")
-    others = [name for name in sheet.header if name not in (*names, target)]
+    others = [name for name in sheet.header if name not in known]
     notes = [f"{path}: the model was trained without these columns: {', '.join(others)}"] if others else []
     x = values(sheet, names, codec.numeric)
     return InputRows(names=[str(row) for row in range(len(x))], x=x, sheet=sheet, notes=notes)

@@ -7,7 +7,7 @@ label   the class; an empty cell: not known yet
 
 from pathlib import Path
 
-from mmdgm.data.csv_files import csv_bytes, read_sheet
+from mmdgm.data.table_files import csv_bytes, read_sheet
 from mmdgm.errors import InputError
 
 ROW, FILE, LABEL = "row", "file", "label"
@@ -21,13 +21,14 @@ def read_labels_of_rows(path: Path, n_rows: int, files: list[str] | None) -> dic
         raise InputError(f"{path}: has no column {absent[0]}; `mmdgm suggest` writes such a file")
     rows_of = {str(row) if files is None else files[row]: row for row in range(n_rows)}
     labels: dict[int, str] = {}
-    for name, label, line in zip(sheet.column(key), sheet.column(LABEL), sheet.lines, strict=True):
+    for i, (name, label) in enumerate(zip(sheet.column(key), sheet.column(LABEL), strict=True)):
         if not label.strip():
             continue
         if (row := rows_of.get(name.strip())) is None:
-            raise InputError(f"{path}: line {line}: the data have no {key} {name}")
+            raise InputError(f"{path}: {sheet.place(i)}: the data have no {key} {name}")
         if labels.setdefault(row, label.strip()) != label.strip():
-            raise InputError(f"{path}: line {line}: {key} {name} has two labels, {labels[row]} and {label.strip()}")
+            both = f"{labels[row]} and {label.strip()}"
+            raise InputError(f"{path}: {sheet.place(i)}: {key} {name} has two labels, {both}")
     return labels
 
 

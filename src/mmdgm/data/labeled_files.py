@@ -1,25 +1,24 @@
-"""Users' training data, from an npz file, a folder of images or a CSV file; labels may lie in a file of their own."""
+"""Users' training data, from an npz file, a folder of images or a table; labels may lie in a file of their own."""
 
 import math
 import re
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data import csv_files
 from mmdgm.data.arrays import first_row_without_values, missing_entries
 from mmdgm.data.image_files import read_class_folders
 from mmdgm.data.label_files import read_labels_of_rows
 from mmdgm.data.labels import is_unlabeled, minus_one_is_a_class, read_labels
 from mmdgm.data.npz import checked_values, read_npz
+from mmdgm.data.table_files import oddities, read_sheet, table_format, values
 from mmdgm.data.tables import holds_numbers
 from mmdgm.errors import InputError
 
-Kind = Literal["npz", "images", "csv"]
 SIZE, LARGEST_SIDE = (32, 32), 512  # default size and largest side of images
 
 
@@ -28,11 +27,11 @@ class LabeledData:
     """A user's training data."""
 
     path: Path
-    kind: Kind
+    kind: str  # images, npz, or the format of a table: csv, tsv, txt, parquet
     x: NDArray[Any]
     y: NDArray[Any]
     unlabeled: Any  # the value that marks unlabeled rows in y; None: all rows are labeled
-    columns: list[str] | None = None  # of a CSV file, without the target
+    columns: list[str] | None = None  # of a table, without the target
     target: str | None = None
     skipped: int = 0
     notes: list[str] = field(default_factory=list)
@@ -71,28 +70,28 @@ def read_data(
     labels: Path | None = None,
     any_labels: bool = False,
 ) -> LabeledData:
-    """Read an npz file, a folder of images or a CSV file to train on.
+    """Read an npz file, a folder of images or a table to train on.
 
-    `target`: the column of a CSV file that holds the labels. `unlabeled`: the value that marks rows without a label.
+    `target`: the column of a table that holds the labels. `unlabeled`: the value that marks rows without a label.
     `size`: the height and width of resized images, as in 32x32. `labels`: a file of labels, see `label_files`; they
     replace those in the data. `any_labels`: the data may have no labels at all.
     """
     if not path.exists():
         raise InputError(f"{path} is missing")
-    ending = "" if path.is_dir() else path.suffix.lower()
-    if ending not in ("", ".npz", ".csv") or (not ending and not path.is_dir()):
-        raise InputError(f"{path}: give an npz file, a folder of images or a CSV file")
-    if target is not None and ending != ".csv":
-        raise InputError("--target is for a CSV file")
-    if size is not None and ending:
+    is_folder, is_table = path.is_dir(), table_format(path) is not None
+    if not (is_folder or is_table or path.suffix.lower() == ".npz"):
+        raise InputError(f"{path}: give an npz file, a folder of images or a table (.csv, .tsv, .txt or .parquet)")
+    if target is not None and not is_table:
+        raise InputError("--target is for a table: a CSV, TSV or Parquet file")
+    if size is not None and not is_folder:
         raise InputError("--size is for a folder of images")
     any_labels = any_labels or labels is not None
-    if ending == ".csv":
-        data = read_csv_data(path, unlabeled, target, any_labels=any_labels)
-    elif ending == ".npz":
-        data = read_npz_data(path, unlabeled, any_labels=any_labels)
-    else:
+    if is_table:
+        data = read_table_data(path, unlabeled, target, any_labels=any_labels)
+    elif is_folder:
         data = read_image_data(path, unlabeled, SIZE if size is None else parse_size(size), any_labels=any_labels)
+    else:
+        data = read_npz_data(path, unlabeled, any_labels=any_labels)
     return data if labels is None else with_labels(data, labels)
 
 
@@ -163,9 +162,9 @@ def read_image_data(path: Path, mark: str | None, size: tuple[int, int], *, any_
     )
 
 
-def read_csv_data(path: Path, mark: str | None, target: str | None, *, any_labels: bool = False) -> LabeledData:
-    """Read a CSV file with a column of labels."""
-    sheet = csv_files.read_sheet(path)
+def read_table_data(path: Path, mark: str | None, target: str | None, *, any_labels: bool = False) -> LabeledData:
+    """Read a table with a column of labels."""
+    sheet = read_sheet(path)
     unnamed = target is None and any_labels
     if target not in sheet.header and not unnamed:
         said = f"{path}: give --target, the column" if target is None else f"--target {target}: is no column"
@@ -174,22 +173,23 @@ def read_csv_data(path: Path, mark: str | None, target: str | None, *, any_label
     if not names:
         raise InputError(f"{path}: has no column beside {target}")
     marks = ("", (mark or "").strip())
-    cells = [""] * len(sheet.rows) if target is None else sheet.column(target)
-    y = np.array(["" if cell.strip() in marks else cell for cell in cells])
+    labels = [None] * len(sheet.frame) if target is None else values(sheet, [target], [False])[:, 0].tolist()
+    y = np.array(["" if label is None or label.strip() in marks else label for label in labels])
     _refuse_fractions(path, str(target), [cell for cell in y.tolist() if cell])
-    numeric = [holds_numbers(sheet.column(name)) for name in names]
-    x = csv_files.values(sheet, names, numeric)
+    numeric = [sheet.is_numeric(name) for name in names]
+    x = values(sheet, names, numeric)
     missing = missing_entries(x)
     if missing.all(axis=0).any():
         name = names[int(missing.all(axis=0).argmax())]
         raise InputError(f"{path}: column {name} has no value in any row; leave it out")
     if missing.all(axis=1).any():
-        line = sheet.lines[int(missing.all(axis=1).argmax())]
-        raise InputError(f"{path}: line {line} has no value beside {target}; leave it out")
-    notes = csv_files.oddities(sheet, names, numeric)
+        place = sheet.place(int(missing.all(axis=1).argmax()))
+        raise InputError(f"{path}: {place} has no value beside {target}; leave it out")
+    notes = oddities(sheet, names, numeric)
     if mark is None:
         notes += _likely_marks(set(y.tolist()) - {""})
-    return LabeledData(path=path, kind="csv", x=x, y=y, unlabeled="", columns=names, target=target, notes=notes)
+    kind = str(table_format(path))
+    return LabeledData(path=path, kind=kind, x=x, y=y, unlabeled="", columns=names, target=target, notes=notes)
 
 
 def _refuse_fractions(path: Path, target: str, labels: list[str]) -> None:

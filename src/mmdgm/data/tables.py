@@ -130,12 +130,10 @@ def is_empty(cell: str) -> bool:
 
 def number(cell: str) -> float | None:
     """The number in a cell: NaN if the cell is empty, None if it is not a number."""
-    if is_empty(cell):
-        return math.nan
     try:
         return None if "_" in cell else float(cell)  # Python would accept 1_000
     except ValueError:
-        return None
+        return math.nan if is_empty(cell) else None
 
 
 def holds_numbers(cells: Iterable[str]) -> bool:

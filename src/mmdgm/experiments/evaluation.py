@@ -12,6 +12,7 @@ from mmdgm.data.datasets import channels_last
 from mmdgm.data.input_rows import read_rows
 from mmdgm.data.labeled_files import read_data
 from mmdgm.data.labels import is_unlabeled
+from mmdgm.data.table_files import table_format
 from mmdgm.errors import InputError
 from mmdgm.experiments.configs import config_from_json
 from mmdgm.experiments.rows import load_dataset, split_rows
@@ -54,9 +55,9 @@ def _rows_of(estimator: Estimator, path: Path, target: str | None) -> tuple[NDAr
     """Return a user's rows, read as in `mmdgm predict`, and their labels, read as in `mmdgm fit`."""
     codec, folder = estimator.codec_, path.is_dir()
     if folder and not isinstance(codec, ImageCodec):
-        raise InputError(f"{path}: the model was trained on a table; give an npz or CSV file")
+        raise InputError(f"{path}: the model was trained on a table; give a CSV, TSV, Parquet or npz file")
     size = f"{codec.size[0]}x{codec.size[1]}" if isinstance(codec, ImageCodec) and folder else None
-    data = read_data(path, target=target if path.suffix.lower() == ".csv" else None, size=size)
+    data = read_data(path, target=target if table_format(path) else None, size=size)
     labeled = ~is_unlabeled(data.y, data.unlabeled)
     if not labeled.any():
         raise InputError(f"{path}: no row is labeled")
