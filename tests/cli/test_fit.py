@@ -1,6 +1,8 @@
 """`mmdgm fit`: arrays, images and tables in, runs out, which go on where they were interrupted."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,12 +15,13 @@ from conftest import image_size, write_images, write_npz, write_table
 from mmdgm.data import datasets
 from mmdgm.data.labeled_files import read_data
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
+from mmdgm.experiments import honest_estimate
 from mmdgm.experiments.fit_runs import FitOptions, fit_run
 from mmdgm.experiments.run_folder import RunFolder
 from mmdgm.training.loop import Loop, checkpoint_step
 
 DIGITS = datasets.load("digits")
-SHORT = ("--epochs", 2, "--device", "cpu")
+SHORT = ("--epochs", 2, "--device", "cpu", "--no-estimate")
 
 
 def test_a_run_of_arrays_holds_counts_and_the_estimator(answer, tmp_path):
@@ -107,8 +110,7 @@ def test_the_folder_is_named_after_the_data_and_the_seed(mmdgm, tmp_path, monkey
         ["1", str((x[:, 0] > 0).sum())],
         ["unlabeled", "0"],
     ]
-    accuracy = json.loads(Path("runs/small/seed-7/result.json").read_text())["training_accuracy_on_labeled_rows"]
-    assert f"{100 * accuracy:.2f} %" in lines[-2]
+    assert "not estimated" in lines[-3]
     assert lines[-1] == "runs/small/seed-7"
     assert isinstance(library.load("runs/small/seed-7"), MMVAClassifier)
 
@@ -138,6 +140,8 @@ def test_a_run_that_ends_by_max_time_says_so(mmdgm, own, tmp_path):
     result = json.loads(out)
     assert result["planned_epochs"] == 9_000 > result["epochs"]
     assert f"max_time: ended after {result['epochs']} of 9000 epochs" in err
+    assert (result["estimate"]["folds"], result["estimate"]["planned_folds"]) == (1, 5)
+    assert "max_time: the estimate ended after 1 of 5 folds" in err
 
 
 def test_a_trained_model_outlasts_what_fails_after_training(own, tmp_path, monkeypatch, quiet):
@@ -173,7 +177,7 @@ def interrupt(monkeypatch, *, at):
 
 def test_an_interrupted_run_goes_on_to_where_it_would_have_come(mmdgm, own, tmp_path):
     """With missing values, whose fills are a part of the checkpoint, through both stages."""
-    words = ("fit", own / "table.csv", "--target", "kind", "--seed", 2, "--epochs", 40, "--device", "cpu")
+    words = ("fit", own / "table.csv", "--target", "kind", "--seed", 2, "--epochs", 40, *SHORT[2:])
     assert mmdgm(*words, "--run-dir", tmp_path / "whole")[0] == 0
     with pytest.MonkeyPatch.context() as patch:
         interrupt(patch, at=25)
@@ -208,12 +212,39 @@ def test_an_unfinished_run_answers_no_other_command(mmdgm, refused, own, tmp_pat
 
 
 def test_a_finished_run_is_not_trained_again(answer, own, tmp_path):
-    words = ("fit", own / "columns.npz", "--model", "mmva", "--run-dir", "run", *SHORT)
+    words = ("fit", own / "columns.npz", "--model", "mmva", "--run-dir", "run", *SHORT[:-1])
     result = answer(*words)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert answer(*words, "--resume") == result
     after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in (".json", ".safetensors")}
     assert after == {path: before[path] for path in after}
+
+
+def test_the_estimate_is_printed_and_resume_adds_a_missing_one(mmdgm, answer, own, tmp_path):
+    words = ("fit", own / "columns.npz", "--model", "mmva", "--run-dir", "run", *SHORT)
+    assert answer(*words)["estimate"] is None
+    assert answer(*words, "--resume")["estimate"] is None  # --no-estimate
+    weights = Path("run/model.safetensors").read_bytes()
+    code, out, err = mmdgm(*words[:-1], "--resume")
+    assert code == 0, err
+    estimate = json.loads(Path("run/result.json").read_text())["estimate"]
+    assert (estimate["labeled_rows"], estimate["folds"]) == (30, 5)
+    numbers = [f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high")]
+    line = out.splitlines()[-3]
+    assert [word for word in line.replace("(", "").split() if word in numbers] == numbers
+    assert "30 labeled rows, held out in 5 folds" in line
+    assert "fold 5/5" in err
+    assert Path("run/model.safetensors").read_bytes() == weights
+
+
+def test_an_interrupted_estimate_leaves_a_run_that_works(mmdgm, own, tmp_path, monkeypatch):
+    monkeypatch.setattr(honest_estimate, "_errors", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    words = (own / "columns.npz", "--model", "mmva", "--run-dir", tmp_path / "run", *SHORT[:-1])
+    code, _, err = mmdgm("fit", *words)
+    assert code == 130
+    assert "the model is saved; --resume goes on with the estimate" in " ".join(err.split())
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "done"
+    assert mmdgm("predict", tmp_path / "run", own / "columns.npz", "--out", tmp_path / "p.csv")[0] == 0
 
 
 def test_resume_without_a_run_begins_one(answer, own):

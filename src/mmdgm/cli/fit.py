@@ -7,10 +7,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm.cli.common import Device, Json, Labels, Seed, err, number, out, print_json, say
+from mmdgm.cli.common import Device, Json, Labels, Seed, err, out, print_json, say
 from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import pick_device
 from mmdgm.experiments.fit_runs import MODELS, FitOptions, check_fit, fit_run
+from mmdgm.experiments.honest_estimate import add_estimate
 from mmdgm.experiments.run_folder import RunFolder
 
 
@@ -39,7 +40,14 @@ def fit(
     ] = None,
     model: Annotated[str, typer.Option(help=f"{' or '.join(MODELS)}: mmcva for few labels, mmva for many.")] = "mmcva",
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: by their number.")] = None,
-    max_time: Annotated[float | None, typer.Option(min=1, help="Seconds after which training ends as it is.")] = None,
+    max_time: Annotated[
+        float | None,
+        typer.Option(min=1, help="Seconds after which training ends as it is. The estimate may take as long again."),
+    ] = None,
+    no_estimate: Annotated[
+        bool,
+        typer.Option("--no-estimate", help="Do not estimate the accuracy on new rows, which takes more trainings."),
+    ] = False,
     run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/DATA/seed-SEED.")] = None,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN_DIR.")] = False,
@@ -47,6 +55,9 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Train a model on your own data, and write the model, figures and result.json to a run folder.
+
+    When the model is saved, labeled rows are held out in turn and the same model is trained on the others. This
+    estimates the accuracy on new rows. You can interrupt the estimate, and go on with it by --resume.
 
     Example: `mmdgm fit table.csv --target species --run-dir runs/species`
     """
@@ -58,12 +69,14 @@ def fit(
     own = read_data(data, target=target, unlabeled=unlabeled, size=size, labels=labels)
     say(own.notes)
     result = fit_run(own, folder, options, console=err, resume=resume)
+    if not no_estimate:
+        result = add_estimate(own, folder, options, console=err)
     if as_json:
         print_json(result)
         return
     out.print(table_of(result["data"]))
-    right = number(100 * result["training_accuracy_on_labeled_rows"])
-    out.print(f"accuracy on the labeled rows it was trained on: {right} %, after {result['seconds']:.0f} seconds")
+    out.print(accuracy_line(result.get("estimate")), highlight=False, soft_wrap=True)
+    out.print(f"training took {result['seconds']:.0f} seconds", highlight=False)
     out.print(str(folder.path), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -76,3 +89,14 @@ def table_of(counts: dict[str, Any]) -> Table:
     if counts["skipped_files"]:
         table.add_row("skipped files", f"{counts['skipped_files']:,}")
     return table
+
+
+def accuracy_line(estimate: dict[str, Any] | None) -> str:
+    """Return a sentence on the accuracy on new rows."""
+    if estimate is None:
+        return "accuracy on new rows: not estimated"
+    accuracy, low, high = (f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high"))
+    folds, planned = estimate["folds"], estimate["planned_folds"]
+    times = "once" if planned == 1 else f"in {planned} folds" if folds == planned else f"in {folds} of {planned} folds"
+    rows = f"{estimate['labeled_rows']:,} labeled rows, held out {times}"
+    return f"accuracy on new rows: about {accuracy} % (95 % interval {low} to {high} %; {rows})"

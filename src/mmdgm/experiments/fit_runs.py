@@ -101,7 +101,7 @@ def fit_run(
         recording = Recording(folder, start, resume, console)
         recording.begin({**describe(estimator), "run": about})
         with recording.training():
-            _fit(
+            fit_estimator(
                 estimator,
                 data,
                 FitRun(checkpoint=folder.checkpoint, resume=resume, listeners=tuple(recording.listeners)),
@@ -114,6 +114,7 @@ def fit_run(
         return recording.finish(
             {
                 "training_accuracy_on_labeled_rows": estimator.score(data.x, data.y),
+                "estimate": None,  # of the accuracy on new rows: see `honest_estimate`
                 "epochs": estimator.n_iter_,
                 "planned_epochs": estimator.n_iter_planned_,
                 "seconds": seconds,
@@ -121,7 +122,8 @@ def fit_run(
         )
 
 
-def _fit(estimator: Estimator, data: LabeledData, run: FitRun) -> None:
+def fit_estimator(estimator: Estimator, data: LabeledData, run: FitRun) -> None:
+    """Fit an estimator to a user's data, without warnings; columns keep their names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the important warnings came when the data were read
         try:
