@@ -4,7 +4,7 @@
 
 (FOLDER/mnist, FOLDER/fashion, … hold the official files.) For each draw 10 labels per class (SVHN: 50), 5,000
 unlabeled images, and 5,000 others that are predicted. All are training images: a default may be chosen here. The
-methods are an SVM on the pixels of the labeled images, the graph of neighbours alone (each image takes the class of
+methods are an SVM on the pixels of the labeled images, the graph of outlines alone (each image takes the class of
 the nearest image in it), and `MMCVAClassifier` without and with the augmentation that it chooses.
 
 A command does only what is missing in the file. A fit takes one to two minutes on one core.
@@ -28,9 +28,10 @@ from mmdgm.data.datasets import channels_last
 from mmdgm.data.splits import labeled_draw
 from mmdgm.experiments.provenance import software
 from mmdgm.files import read_json, write_json
-from mmdgm.propagation.all_rows import propagate_to_all
+from mmdgm.propagation.choose import of_points
 from mmdgm.propagation.features import points_of
 from mmdgm.propagation.graph import nearest_rows
+from mmdgm.propagation.propagate import KAPPA, propagate
 
 RESULTS = Path(__file__).parents[1] / "results" / "estimators" / "image-sets.json"
 UNLABELED = HELD_OUT = 5000
@@ -85,7 +86,7 @@ def graph(task: Task) -> tuple[Array, Any]:
     both = torch.from_numpy(np.concatenate([task.x, task.x_held_out]).astype(np.float32) / task.x.max())
     both = both[:, None] if both.dim() == 3 else both.permute(0, 3, 1, 2)
     n = len(task.x)
-    labels = propagate_to_all(both[:n], task.y, rng=np.random.RandomState(task.seed))
+    labels = propagate(of_points(both[:n]), task.y, kappa=KAPPA)
     points = points_of(both)
     nearest = nearest_rows(points[n:], 1, points[:n]).number[:, 0].numpy()
     return labels[nearest].clip(0), None

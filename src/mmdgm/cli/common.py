@@ -29,8 +29,9 @@ Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the ra
 Method = Annotated[
     str,
     typer.Option(
-        help="How missing values are imputed. rounds: the mean over late rounds of the iterative inference; draw: its "
-        "last round, a sample; posterior: the posterior mean, the best guess, in the most time."
+        help="How missing values are imputed. auto: for tables their mean given the observed values, for images "
+        "rounds; rounds: the mean over late rounds of the iterative inference; draw: its last round, a sample; "
+        "posterior: the posterior mean, for images the best guess, in the most time."
     ),
 ]
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds of the iterative inference.")]

@@ -41,7 +41,7 @@ def impute(
             help="npz file with an array x in which NaN is missing; or a table (CSV, TSV, Parquet) with empty cells.",
         ),
     ],
-    method: Method = "rounds",
+    method: Method = "auto",
     rounds: Rounds = 100,
     scale: Scale = None,
     seed: Seed = 0,

@@ -41,7 +41,7 @@ def predict(
             help="An npz file with an array x, image files, or a folder of them; or a table: CSV, TSV or Parquet.",
         ),
     ],
-    method: Method = "rounds",
+    method: Method = "auto",
     rounds: Rounds = 20,
     scale: Scale = None,
     seed: Seed = 0,

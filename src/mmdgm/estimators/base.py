@@ -4,7 +4,7 @@ import copy
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -21,20 +21,30 @@ from mmdgm.data.arrays import as_array, first_row_without_values, missing_entrie
 from mmdgm.data.batches import Reading, Store
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
 from mmdgm.data.fills import column_means, fill_from_neighbours, takes_long
-from mmdgm.devices import Machine, bf16_is_fast, make_fabric, pick_device
+from mmdgm.devices import Machine, make_fabric
 from mmdgm.errors import InputError
-from mmdgm.estimators.fitting import STRIDE, EarlyStopping, FitRun, History, Lengths, refill
+from mmdgm.estimators.fitting import (
+    STRIDE,
+    EarlyStopping,
+    FitRun,
+    History,
+    lengths_of,
+    likelihood_of,
+    refill,
+    take_over_networks,
+)
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.estimators.saving import read_estimator, write_estimator
 from mmdgm.estimators.validation import tell_inputs, validated
+from mmdgm.inference.filling import draw_by, fill_by
 from mmdgm.inference.imputation import impute
 from mmdgm.inference.per_row import Values, chunk_size, in_chunks, row_noise
 from mmdgm.models import VAE, ClassWeights, VAEConfig
-from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood, MixedColumns
+from mmdgm.models.filler import Filler
 from mmdgm.progress import Display
+from mmdgm.training.filling import train_filler
 from mmdgm.training.trainer import Trainer
 
-IMAGES_IN_BATCH, IMAGE_STEPS = 200, 1200
 Labels = NDArray[np.int64]  # class numbers; −1: unlabeled
 Network = Literal["auto", "mlp", "conv"]
 
@@ -43,7 +53,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """A deep generative model behind scikit-learn's interface.
 
     A fitted estimator has `model_`, the torch module; `codec_`, which turns arrays into inputs; `fill_`, the start
-    values of missing entries; `config_`, the settings and networks of the model.
+    values of missing entries; `filler_`, the model of a table's missing values; `config_`, the settings and networks
+    of the model.
     """
 
     _config_class: ClassVar[type[VAEConfig]]
@@ -51,6 +62,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     model_: Any
     codec_: Codec
     fill_: Values
+    filler_: Filler | None = None  # tables have one
     config_: VAEConfig
 
     # --- what subclasses define --------------------------------------------------------------------------
@@ -108,13 +120,16 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             warnings.warn(line, UserWarning, stacklevel=4)
         return x
 
-    def _filled(self, X: Any, *, rounds: int = 20, method: str = "rounds", seed: int = 0) -> Values:
+    def _filled(self, X: Any, *, rounds: int = 20, method: str = "auto", seed: int = 0) -> Values:
         """Return rows as network inputs, with missing values imputed."""
         return self._impute(self.inputs(X), rounds=rounds, method=method, seed=seed)
 
-    def _impute(self, x: Values, *, rounds: int, method: str = "rounds", seed: int = 0) -> Values:
+    def _impute(self, x: Values, *, rounds: int, method: str = "auto", seed: int = 0) -> Values:
         if not np.isnan(x).any():
             return x
+        if method == "auto" and self.filler_ is not None:
+            return fill_by(self.filler_, x)
+        method = "rounds" if method == "auto" else method
         start = None if method == "draw" else self.fill_
         return impute(self.model_, x, method=method, rounds=rounds, seed=seed, start=start)
 
@@ -156,14 +171,22 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if not self._going_on():
             self.codec_ = self._learn_codec(X)
         x = self._seen(X)
-        if (row := first_row_without_values(x)) is not None:
+        if self.codec_.is_image and (row := first_row_without_values(x)) is not None:
             raise InputError(f"row {row} of X has no observed value; leave it out")
         if not self._going_on():
             self.fill_ = column_means(x)
         return x, seed
 
-    def _fill(self, x: Values) -> Values:
-        """Return x with first guesses of missing values."""
+    def _fill(self, x: Values, *, seed: int, began: float) -> Values:
+        """Return training rows x with values for the missing ones. For a table, first train the model of them."""
+        if isinstance(self.codec_, TableCodec):
+            if not self._going_on():
+                self._say("learning to fill missing values")
+                columns, fabric = self.codec_.table.columns, make_fabric(Machine("cpu"), precision="32-true")
+                flat, is_over = x.reshape(len(x), -1), self._clock(began)
+                self.filler_ = train_filler(flat, columns, seed=seed, fabric=fabric, is_over=is_over, stride=STRIDE)
+            return x if self.filler_ is None else fill_by(self.filler_, x)
+        self.filler_ = None
         if takes_long(x):
             self._say(f"filling {int(np.isnan(x).sum()):,} missing values from neighbours first")
         return fill_from_neighbours(x, self.fill_)
@@ -175,19 +198,9 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _lengths(self, n_rows: int) -> Lengths:
-        image, precision = self.codec_.is_image, self.precision
-        if precision == "auto" and image and pick_device(self.device).type == "cpu" and bf16_is_fast():
-            precision = "bf16-mixed"
-        return Lengths(
-            max_epochs=self.max_epochs,
-            batch_size=self.batch_size or (IMAGES_IN_BATCH if image else None),
-            steps=IMAGE_STEPS if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
-            propagated=1.0 if image else 0.5,
-            learning_rate=self.learning_rate,
-            weight_decay=1e-4 if image else 1e-5,
-            precision=precision,
-        )
+    def _clock(self, began: float) -> Callable[[], bool]:
+        """Return a function that says whether `max_time` is over."""
+        return lambda: self.max_time is not None and time.monotonic() - began > self.max_time
 
     def _train(
         self,
@@ -214,13 +227,11 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             history, stopping = History(), None
             if accuracy is not None:
                 stopping = EarlyStopping(model, lambda: accuracy(model), patience=self.n_iter_no_change)
-            lengths = self._lengths(len(store.x))
+            lengths = lengths_of(self, len(store.x))
             fabric = make_fabric(Machine(self.device), precision=lengths.precision)
             trainer = Trainer(model, lengths.training(store), fabric=fabric, stride=STRIDE)
 
-            def is_over() -> bool:
-                return self.max_time is not None and time.monotonic() - began > self.max_time
-
+            is_over = self._clock(began)
             with Display(type(self).__name__, self._console) as display:
                 summary = trainer.fit(
                     store,
@@ -229,7 +240,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     checkpoint=run.checkpoint,
                     resume=run.resume,
                     on_log=[display, *run.listeners, history, *([stopping] if stopping else [])],
-                    revise=None if store.observed is None else lambda rows: refill(model, rows),
+                    revise=None if store.observed is None or self.filler_ else lambda rows: refill(model, rows),
                     is_over=is_over,
                 )
         if stopping is not None and stopping.weights:
@@ -253,7 +264,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return int(self.model_.encoder.z)
 
     def impute(
-        self, X: Any, n_iter: int = 100, n_draws: int = 1, *, method: str = "rounds", random_state: int = 0
+        self, X: Any, n_iter: int = 100, n_draws: int = 1, *, method: str = "auto", random_state: int = 0
     ) -> Any:
         """Return X with its missing entries filled; observed entries do not change.
 
@@ -262,10 +273,12 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_iter : int
             Rounds of the iterative inference.
         n_draws : int
-            1: the best guess. More: this many single draws along a new first axis, which show the uncertainty.
-        method : {"rounds", "draw", "posterior"}
-            Used if n_draws is 1. rounds: the mean over late rounds. draw: the paper's procedure, one sample.
-            posterior: the posterior mean from a code fitted to each row, with the least error and the most time.
+            1: the best guess. More: this many draws along a new first axis, which show the uncertainty.
+        method : {"auto", "rounds", "draw", "posterior"}
+            auto: for tables the mean, or draws, given the observed values, by a model that sees which values are
+            missing; for images as rounds. rounds: the mean over late rounds of the iterative inference. draw: the
+            paper's procedure, one sample. posterior: the posterior mean from a code fitted to each row, for images
+            with the least error, and with the most time. Several draws by a method other than auto are as by draw.
         random_state : int
             Seed. A row's result depends only on its values and this seed.
         """
@@ -273,8 +286,12 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         X = as_array(X, self._numeric())
         x, missing = self.inputs(X), missing_entries(X)
-        method = method if n_draws == 1 else "draw"
-        draws = [self._impute(x, rounds=n_iter, method=method, seed=int(random_state) + i) for i in range(n_draws)]
+        if n_draws > 1 and method == "auto" and self.filler_ is not None:
+            draws = [draw_by(self.filler_, x, seed=int(random_state) + i) for i in range(n_draws)]
+        else:
+            method = method if n_draws == 1 else "draw"
+            seeds = range(int(random_state), int(random_state) + n_draws)
+            draws = [self._impute(x, rounds=n_iter, method=method, seed=seed) for seed in seeds]
         filled = [restore(X, self.codec_.decode(draw), missing) for draw in draws]
         return filled[0] if n_draws == 1 else np.stack([np.asarray(rows) for rows in filled])
 
@@ -328,22 +345,3 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def __sklearn_tags__(self) -> Any:
         return tell_inputs(super().__sklearn_tags__())
-
-
-def likelihood_of(codec: Codec) -> Likelihood:
-    """Return p(x|z) for the rows of a codec."""
-    if isinstance(codec, ImageCodec):
-        return LIKELIHOODS["gaussian" if codec.gaussian else "bernoulli"]
-    binary = [kind != "number" for kind in codec.table.each("kind")]
-    low, high, deviation = (codec.table.each(name) for name in ("low", "high", "deviation"))
-    return MixedColumns(binary, low, high, deviation)
-
-
-def take_over_networks(model: VAE, trained: VAE) -> None:
-    """Copy the weights of a trained model into a model."""
-    try:
-        model.load_state_dict(trained.state_dict())
-    except RuntimeError:
-        raise InputError(
-            "warm_start: the parameters ask for other networks than the last fit's; make a new estimator"
-        ) from None

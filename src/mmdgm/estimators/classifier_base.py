@@ -63,7 +63,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
                     scores = self._ask(model.scores, self._impute(x_held, rounds=10))
                     return float((scores.argmax(axis=1) == y_held).mean())
 
-            filled, observed = self._fill(x), ~np.isnan(x)
+            filled, observed = self._fill(x, seed=seed, began=began), ~np.isnan(x)
             self._learn_augmentation(filled, known, seed)
             guess = None if self._going_on() else self._propagated(filled, known, rng)
             estimated = None if guess is None else shares(guess, len(classes))
@@ -89,7 +89,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def class_scores(
-        self, X: Any, n_iter: int = 20, *, method: str = "rounds", random_state: int = 0
+        self, X: Any, n_iter: int = 20, *, method: str = "auto", random_state: int = 0
     ) -> NDArray[np.float64]:
         """Return a score per class, `(rows, K)`, also for two classes; missing values are imputed as in `impute`."""
         check_parameters({"n_iter": n_iter, "method": method})

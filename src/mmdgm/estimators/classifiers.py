@@ -16,6 +16,7 @@ from mmdgm.inference.per_row import Values
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.propagation.all_rows import propagate_to_all
 from mmdgm.propagation.features import has_outlines
+from mmdgm.propagation.table_guesses import guess_labels
 from mmdgm.settings import replace_settings
 from mmdgm.training.augmentation_choice import Augmentation, choose_augmentation
 
@@ -181,8 +182,13 @@ class MMCVAClassifier(GenerativeClassifier):
         wanted = meaningful if self.propagate_labels == "auto" else self.propagate_labels
         if not wanted or (codes >= 0).all():
             return None
-        share = SUREST if self.codec_.is_image else 1.0
-        return propagate_to_all(torch.from_numpy(filled), codes, rng=rng, share=share, prior=self.class_prior)
+        if not self.codec_.is_image:
+            return guess_labels(filled.reshape(len(filled), -1), codes, rng=rng, prior=self.class_prior)
+        rows = torch.from_numpy(filled)
+        guess = propagate_to_all(rows, codes, rng=rng, share=SUREST, prior=self.class_prior)
+        if guess is None:
+            self._say("labels are not propagated: neighbours of these images are often of other classes")
+        return guess
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
         """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I).

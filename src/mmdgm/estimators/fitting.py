@@ -11,12 +11,17 @@ import torch
 from torch import Tensor
 
 from mmdgm.data.batches import LabelSource, Store
+from mmdgm.data.codecs import Codec, ImageCodec
+from mmdgm.devices import bf16_is_fast, pick_device
+from mmdgm.errors import InputError
 from mmdgm.models import VAE
+from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood, MixedColumns
 from mmdgm.progress import Record
 from mmdgm.training.plan import Stage, StagedTraining
 
 REFRESHED = 20  # how often missing values are filled again in a stage
 CHUNK = 1000
+IMAGES_IN_BATCH, IMAGE_STEPS = 200, 1200
 STRIDE = 25  # steps between looks at the clock
 
 
@@ -83,6 +88,22 @@ class Lengths:
         )
 
 
+def lengths_of(estimator: Any, n_rows: int) -> Lengths:
+    """Return the lengths of an estimator's training on so many rows."""
+    image, precision = estimator.codec_.is_image, estimator.precision
+    if precision == "auto" and image and pick_device(estimator.device).type == "cpu" and bf16_is_fast():
+        precision = "bf16-mixed"
+    return Lengths(
+        max_epochs=estimator.max_epochs,
+        batch_size=estimator.batch_size or (IMAGES_IN_BATCH if image else None),
+        steps=IMAGE_STEPS if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
+        propagated=1.0 if image else 0.5,
+        learning_rate=estimator.learning_rate,
+        weight_decay=1e-4 if image else 1e-5,
+        precision=precision,
+    )
+
+
 @dataclass
 class EarlyStopping:
     """Keeps the weights with the best accuracy on held-out rows; stops after `patience` intervals without a gain."""
@@ -129,3 +150,22 @@ def refill(model: VAE, store: Store) -> None:
                     x = torch.where(observed, x, model.reconstruct(x))
                 store.x[rows] = x
     model.train()
+
+
+def likelihood_of(codec: Codec) -> Likelihood:
+    """Return p(x|z) for the rows of a codec."""
+    if isinstance(codec, ImageCodec):
+        return LIKELIHOODS["gaussian" if codec.gaussian else "bernoulli"]
+    binary = [kind != "number" for kind in codec.table.each("kind")]
+    low, high, deviation = (codec.table.each(name) for name in ("low", "high", "deviation"))
+    return MixedColumns(binary, low, high, deviation)
+
+
+def take_over_networks(model: VAE, trained: VAE) -> None:
+    """Copy the weights of a trained model into a model."""
+    try:
+        model.load_state_dict(trained.state_dict())
+    except RuntimeError:
+        raise InputError(
+            "warm_start: the parameters ask for other networks than the last fit's; make a new estimator"
+        ) from None

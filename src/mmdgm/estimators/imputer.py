@@ -37,7 +37,7 @@ class GenerativeModel(GenerativeEstimator):
             x, seed = self._learn_inputs(X)
             observed = ~np.isnan(x)
             store = Store(
-                torch.from_numpy(self._fill(x)),
+                torch.from_numpy(self._fill(x, seed=seed, began=began)),
                 torch.full((len(x),), -1),
                 None if observed.all() else torch.from_numpy(observed),
             )

@@ -27,7 +27,7 @@ class FitParameters:
     validation_fraction: float | None = setting(None, "labeled rows to stop early by", above=0, below=1)
     n_iter: int = setting(100, "rounds of the iterative inference", least=1)
     n_draws: int = setting(1, "draws of missing values", least=1)
-    method: Literal["rounds", "draw", "posterior"] = setting("rounds", "how missing values are imputed")
+    method: Literal["auto", "rounds", "draw", "posterior"] = setting("auto", "how missing values are imputed")
     seed: int = setting(0, "seed of the draws of missing values (random_state)", least=0)
 
 

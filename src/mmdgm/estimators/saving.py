@@ -11,21 +11,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from mmdgm.data.codecs import codec_from_json
+from mmdgm.data.codecs import TableCodec, codec_from_json
 from mmdgm.data.labels import is_nan
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
 from mmdgm.files import read_json, read_tensors, write_json, write_tensors
 from mmdgm.models.configs import from_plain, to_plain
+from mmdgm.models.filler import Filler
 from mmdgm.progress import read_metrics, write_metrics
 
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.csv"
+FILLER = "filler."  # prefix of its tensors
 NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
 def write_estimator(estimator: Any, folder: Path, more: Mapping[str, Any]) -> None:
     """Write a fitted estimator's files; `more` also goes into config.json."""
-    write_tensors(folder / WEIGHTS, {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)})
+    tensors = {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)}
+    if estimator.filler_ is not None:
+        tensors |= {FILLER + name: tensor for name, tensor in estimator.filler_.state_dict().items()}
+    write_tensors(folder / WEIGHTS, tensors)
     write_metrics(folder / METRICS, estimator.history_)
     write_json(folder / CONFIG, {**describe(estimator), **more})
 
@@ -84,6 +89,11 @@ def _restore(kind: Any, saved: Mapping[str, Any], folder: Path, device: str | No
     estimator.history_ = read_metrics(folder / METRICS)
     tensors = read_tensors(folder / WEIGHTS)[0]
     estimator.fill_ = tensors.pop("fill").numpy()
+    estimator.filler_ = None
+    if isinstance(estimator.codec_, TableCodec):
+        of_filler = {name: tensors.pop(name) for name in list(tensors) if name.startswith(FILLER)}
+        estimator.filler_ = Filler(estimator.codec_.table.columns).eval()
+        estimator.filler_.load_state_dict({name.removeprefix(FILLER): part for name, part in of_filler.items()})
     model = estimator._build(estimator.config_, n_rows=1)  # n_rows matters only for training
     model.load_state_dict(tensors)
     estimator.model_ = model.to(place, memory_format=torch.channels_last).eval()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from mmdgm.data.fills import fill_from_neighbours
 from mmdgm.data.labels import is_unlabeled, refuse_missing
 from mmdgm.errors import InputError
 from mmdgm.estimators.classifiers import MMCVAClassifier
@@ -65,7 +66,7 @@ def suggestions(X: Any, n: int, y: Any = None, *, unlabeled: Any = -1, random_st
         known = np.flatnonzero(codes >= 0)[:ROWS]
         others = check_random_state(random_state).permutation(np.flatnonzero(codes < 0))
         some = np.sort(np.concatenate([known, others[: max(n, ROWS - len(known))]]))
-    graph = neighbour_graph(points_of(torch.from_numpy(reader._fill(x[some]))))
+    graph = neighbour_graph(points_of(torch.from_numpy(fill_from_neighbours(x[some], reader.fill_))))
     rows = some[suggest_rows(graph, n, codes[some])]
     wrong = np.zeros(0, bool)
     if 0 < (codes >= 0).sum() <= TESTED:

@@ -8,7 +8,7 @@ from mmdgm.models.max_margin_conditional import (
     MaxMarginConditionalVAEConfig,
 )
 from mmdgm.models.max_margin_vae import MaxMarginVAE, MaxMarginVAEConfig, MaxMarginVAESettings
-from mmdgm.models.vae import VAE, ClassWeights, VAEConfig, VAESettings
+from mmdgm.models.vae import VAE, ClassWeights, Trainable, VAEConfig, VAESettings
 
 __all__ = [
     "VAE",
@@ -24,6 +24,7 @@ __all__ = [
     "MaxMarginVAE",
     "MaxMarginVAEConfig",
     "MaxMarginVAESettings",
+    "Trainable",
     "VAEConfig",
     "VAESettings",
 ]

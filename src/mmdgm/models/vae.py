@@ -11,6 +11,7 @@ on y.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -83,7 +84,27 @@ class VAETerms(NamedTuple):
     kl: Tensor  # (rows,)
 
 
-class VAE(nn.Module):
+class Trainable(nn.Module, ABC):
+    """A model with an objective, which a `Trainer` minimises. `settings` are those of the objective."""
+
+    settings: Any
+
+    @abstractmethod
+    def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> Terms:
+        """The terms of the objective for a batch.
+
+        `progress` `()`, float64: the fraction of training that is done. `settings` replace the model's own.
+        """
+
+    def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
+        """A description of the trivial solution that these training means indicate, or None.
+
+        `settings` are those of the training stage.
+        """
+        return None
+
+
+class VAE(Trainable):
     """An encoder, a decoder and the bound that they are trained by.
 
     `decoder(z, labels)` maps codes `(rows, z)`, and one-hot labels or None, to the parameters of p(x|z). `settings`
@@ -115,10 +136,7 @@ class VAE(nn.Module):
         self.register_buffer("balance_ratio", weights.balance, persistent=False)
 
     def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> Terms:
-        """The objective −mean ELBO over all rows, labeled or not.
-
-        `progress` `()`, float64: the fraction of training that is done. `settings` replace the model's own.
-        """
+        """The objective −mean ELBO over all rows, labeled or not."""
         s: VAESettings = settings or self.settings
         encoding = self.encoder(batch.seen(), dropout=self._dropout(s))
         bound = self.bound(batch.x, encoding, observed=batch.observed)
@@ -218,10 +236,6 @@ class VAE(nn.Module):
         return self.decode(z).mean
 
     def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
-        """A description of the trivial solution that these training means indicate, or None.
-
-        `settings` are those of the training stage.
-        """
         if metrics.get("kl", math.inf) < 0.01:
             return "the latent code carries nothing (KL is 0)"
         return None

@@ -17,10 +17,10 @@ ROWS = 20_000  # largest number of labeled rows, and of unlabeled rows, in a gra
 
 def propagate_to_all(
     x: Tensor, y: Labels, *, rng: np.random.RandomState, share: float = 1.0, prior: NDArray[Any] | None = None
-) -> Labels:
+) -> Labels | None:
     """Labels for all rows x `(n, …)`: given labels (≥ 0) stay, others (−1) are propagated, see `propagate`.
 
-    Rows beyond `ROWS` take the label of the nearest row of the graph.
+    Rows beyond `ROWS` take the label of the nearest row of the graph. None: no graph suits the rows.
     """
     rows = np.concatenate(
         [
@@ -29,6 +29,8 @@ def propagate_to_all(
         ]
     )
     build = choose_graph(x, y, kappa=KAPPA, rng=rng)
+    if build is None:
+        return None
     labels = y.copy()
     labels[rows] = propagate(build(x[torch.from_numpy(rows)]), y[rows], kappa=KAPPA, share=share, prior=prior)
     others = np.setdiff1d(np.flatnonzero(y < 0), rows, assume_unique=True)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from mmdgm.data.batches import Batches, Reading, Store, gather
 from mmdgm.devices import capture
 from mmdgm.distributed import mean_over_ranks
-from mmdgm.models import VAE
+from mmdgm.models import Trainable
 from mmdgm.models.vae import Terms
 from mmdgm.training.optimizer import reset
 
@@ -30,7 +30,7 @@ Execution = Literal["plain", "compiled", "captured", "compiled+captured"]
 class Objective(nn.Module):
     """The compiled part of a step: it maps row numbers to the mean of each term of the objective."""
 
-    def __init__(self, model: VAE):
+    def __init__(self, model: Trainable):
         super().__init__()
         self.model = model
         self.settings: Any = model.settings  # of the current stage

@@ -21,7 +21,7 @@ from torch import nn
 from mmdgm.data.batches import Batches, Reading, Store
 from mmdgm.devices import Machine, make_fabric, trying_algorithms
 from mmdgm.errors import InputError, one_line
-from mmdgm.models import VAE
+from mmdgm.models import Trainable
 from mmdgm.progress import Record
 from mmdgm.training.loop import Loop, Part, Summary
 from mmdgm.training.optimizer import make_adam, reset
@@ -46,7 +46,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: VAE,
+        model: Trainable,
         training: Training,
         *,
         device: str = "auto",

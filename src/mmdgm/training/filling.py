@@ -1,0 +1,112 @@
+"""Training of a table's `Filler`: the Gaussian, the network, and their weights per column."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from torch import Tensor
+
+from mmdgm.data.batches import Store
+from mmdgm.data.tables import Column
+from mmdgm.models.filler import Filler
+from mmdgm.training.plan import Stage, StagedTraining
+from mmdgm.training.trainer import Trainer
+
+Values = NDArray[np.float32]
+HIDDEN = 0.1  # fraction of the observed values that weights are fitted to
+ROWS = 5_000  # largest number of rows that the Gaussian and the weights are fitted to
+ROUNDS = 5  # of EM
+STEPS, BATCH, RATE, DECAY = 1500, 128, 5e-3, 1e-2
+WORK = 1_000_000_000  # largest number of steps × weights
+PRIOR = 3.0  # the weights' penalty: so many standard deviations² of squared distance from 1/2
+COVERED = 0.9  # the quantile of absolute errors that draws reproduce
+LEAST = 5  # hidden values of a column that can tell its weights
+
+
+def train_filler(
+    x: Values,
+    columns: tuple[Column, ...],
+    *,
+    seed: int,
+    fabric: Fabric,
+    is_over: Callable[[], bool] = lambda: False,
+    stride: int | None = None,
+) -> Filler:
+    """Return the filler of encoded rows x `(n, d)`, in which NaN is a missing value.
+
+    A part of the observed values is hidden from both models while the weights are fitted to it. Then the Gaussian is
+    fitted again to all observed values.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        filler = Filler(columns)
+        rows, known = torch.from_numpy(np.nan_to_num(x)), torch.from_numpy(~np.isnan(x)).float()
+        kept = known * (filler.groups.of_each(torch.rand(len(x), len(columns))) >= HIDDEN)
+        filler.means.copy_((rows * known).sum(dim=0) / known.sum(dim=0).clamp(min=1))
+        some = torch.randperm(len(rows))[:ROWS]
+        scaled = rows[some] / filler.groups.scale
+        if filler.gaussian is not None:
+            filler.gaussian.fit(scaled, kept[some], rounds=ROUNDS)
+        train_network(filler, rows, kept, seed=seed, fabric=fabric, is_over=is_over, stride=stride)
+        filler.eval()
+        with torch.no_grad():
+            learn_weights(filler, rows[some], known[some], kept[some])
+            if filler.gaussian is not None:
+                filler.gaussian.fit(scaled, known[some], rounds=ROUNDS)
+    return filler
+
+
+def train_network(
+    filler: Filler,
+    rows: Tensor,
+    observed: Tensor,
+    *,
+    seed: int,
+    fabric: Fabric,
+    is_over: Callable[[], bool],
+    stride: int | None,
+) -> None:
+    """Train the network on rows `(n, d)`."""
+    weights = sum(parameter.numel() for parameter in filler.network.parameters())
+    steps = int(np.clip(WORK // weights, 50, STEPS))
+    per_epoch = max(1, len(rows) // BATCH)
+    stage = Stage(
+        name="fill",
+        epochs=max(1, round(steps / per_epoch)),
+        learning_rate=RATE,
+        batch=BATCH,
+        unlabeled_batch=BATCH,
+        warmup_steps=steps // 10,
+        log_every=max(1, steps // 4),
+    )
+    store = Store(rows[:, :, None, None], torch.full((len(rows),), -1), observed[:, :, None, None] > 0)
+    plan = StagedTraining(planned=(stage,), weight_decay=DECAY, decoupled_decay=True, precision="32-true", patience=0)
+    trainer = Trainer(filler.network, plan, fabric=fabric, stride=stride)
+    trainer.fit(store, seed=seed, is_over=is_over)
+    filler.network.cpu()
+
+
+def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> None:
+    """Fit weights and the spread of errors to the values that are `known`, but not `kept` visible; `(n, d)` each."""
+    groups, hidden = filler.groups, ((known - kept) > 0).numpy()
+    apart = (filler.predictions(rows * kept, kept) - filler.means).numpy()
+    truth = (rows - filler.means).numpy()
+    simulated = filler.errors(kept, torch.randn_like(rows)).numpy()
+    scale, column = groups.scale.numpy(), groups.column.numpy()
+    for j in range(groups.count):
+        mine = column == j
+        cells = hidden[:, mine]
+        if cells[:, 0].sum() < LEAST:
+            continue
+        seen = [(part[:, mine] / scale[mine])[cells] for part in (*apart, truth)]
+        design, target = np.stack(seen[:2], axis=1), seen[2]
+        penalty = PRIOR**0.5 * np.eye(2)
+        found, _ = nnls(np.vstack([design, penalty]), np.concatenate([target, penalty.sum(axis=1) / 2]))
+        filler.weights[:, j] = torch.from_numpy(found).float()
+        if bool(groups.number[mine].any()):
+            expected = (simulated[:, mine] / scale[mine])[cells]
+            wide, wanted = (np.quantile(np.abs(error), COVERED) for error in (expected, target - design @ found))
+            filler.spread[j] = float(np.clip(wanted / max(wide, 1e-6), 0.1, 10.0))
