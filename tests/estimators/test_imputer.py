@@ -44,7 +44,8 @@ def test_with_classes_it_is_the_classifier_and_without_a_model_of_the_rows(wine)
     np.testing.assert_array_equal(imputer.transform(X), classifier.impute(X, n_iter=10))
     alone = clone(IMPUTER).fit(X)
     assert not hasattr(alone.estimator_, "classes_")
-    assert not np.array_equal(alone.transform(X), imputer.transform(X))
+    rounds = [model.impute(X, n_iter=4, method="rounds") for model in (alone.estimator_, imputer.estimator_)]
+    assert not np.array_equal(*rounds)
     same = clone(IMPUTER).fit(X)
     np.testing.assert_array_equal(alone.transform(X), same.transform(X))
     whole = wine[0]

@@ -6,6 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from mmdgm.data.augmentation import distort
+from mmdgm.propagation.all_rows import propagate_to_all
 from mmdgm.propagation.choose import OTHERS, choose_graph, of_points
 from mmdgm.propagation.graph import Neighbours, graph_of
 from mmdgm.propagation.leave_one_out import leave_one_out
@@ -71,6 +72,15 @@ def test_one_label_per_class_tells_nothing(slanted):
     first = [np.flatnonzero(y == k)[0] for k in range(10)]
     given[first] = y[first]
     assert chosen(x, given) is of_points
+
+
+def test_no_graph_where_labels_say_that_neighbours_are_of_other_classes():
+    torch.manual_seed(0)
+    noise, y = torch.rand(120, 1, 16, 16), np.arange(120) % 3
+    assert chosen(noise, few(y, 60)) is None
+    assert chosen(noise, few(y, 12)) is of_points  # too few labels to tell
+    labels = propagate_to_all(noise, few(y, 60), rng=np.random.RandomState(0))
+    assert labels is None
 
 
 def test_rows_that_no_other_label_reaches_have_no_chance():

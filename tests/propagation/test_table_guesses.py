@@ -7,7 +7,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from mmdgm.propagation.table_guesses import C, TREES, class_chances_of_tables, graph_is_better, guess_labels
+from mmdgm.propagation.table_guesses import TREES, C, class_chances_of_tables, graph_is_better, guess_labels
 
 
 def few(y, per_class, seed=0):

@@ -8,9 +8,10 @@ from mmdgm.data.tables import Column
 from mmdgm.devices import Machine, make_fabric
 from mmdgm.inference.filling import draw_by, fill_by
 from mmdgm.models.filler import Filler
-from mmdgm.training.filling import HIDDEN, learn_weights, train_filler
+from mmdgm.training.filling import BATCH, HIDDEN, STEPS, learn_weights, plan_of, train_filler
 
 COLUMNS = tuple(Column(name=name, kind="number", low=-4.0, high=4.0) for name in "abc")
+PLANS = ((20, None), (5 * BATCH, None), (20, 3), (10 * BATCH, 5))  # rows, and the largest number of epochs
 COLUMNS += (Column(name="sign", kind="category", values=("minus", "plus"), high=1.0),)
 
 
@@ -86,6 +87,12 @@ def test_training_is_a_function_of_the_seed_and_leaves_the_random_state():
 def test_training_ends_when_time_is_over():
     filler = trained(holes(table(80), 0.2), is_over=lambda: True, stride=5)
     assert np.isfinite(fill_by(filler, holes(table(9), 0.5)[:, :, None, None])).all()
+
+
+def test_fewer_steps_for_few_rows_and_for_short_fits():
+    filler = Filler(COLUMNS)
+    steps = [plan_of(filler, n, most).stages()[0].epochs * max(1, n // BATCH) for n, most in PLANS]
+    assert steps == [200, STEPS, 3, 5 * 10]
 
 
 def test_weights_go_to_the_model_that_predicts_hidden_values(monkeypatch):

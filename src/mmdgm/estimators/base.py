@@ -184,7 +184,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 self._say("learning to fill missing values")
                 columns, fabric = self.codec_.table.columns, make_fabric(Machine("cpu"), precision="32-true")
                 flat, is_over = x.reshape(len(x), -1), self._clock(began)
-                self.filler_ = train_filler(flat, columns, seed=seed, fabric=fabric, is_over=is_over, stride=STRIDE)
+                limits: dict[str, Any] = {"max_epochs": self.max_epochs, "is_over": is_over, "stride": STRIDE}
+                self.filler_ = train_filler(flat, columns, seed=seed, fabric=fabric, **limits)
             return x if self.filler_ is None else fill_by(self.filler_, x)
         self.filler_ = None
         if takes_long(x):

@@ -19,7 +19,8 @@ Values = NDArray[np.float32]
 HIDDEN = 0.1  # fraction of the observed values that weights are fitted to
 ROWS = 5_000  # largest number of rows that the Gaussian and the weights are fitted to
 ROUNDS = 5  # of EM
-STEPS, BATCH, RATE, DECAY = 1500, 128, 5e-3, 1e-2
+STEPS, LEAST_STEPS, PER_ROW = 1500, 100, 10
+BATCH, RATE, DECAY = 128, 5e-3, 1e-2
 WORK = 1_000_000_000  # largest number of steps × weights
 PRIOR = 3.0  # the weights' penalty: so many standard deviations² of squared distance from 1/2
 COVERED = 0.9  # the quantile of absolute errors that draws reproduce
@@ -32,10 +33,13 @@ def train_filler(
     *,
     seed: int,
     fabric: Fabric,
+    max_epochs: int | None = None,
     is_over: Callable[[], bool] = lambda: False,
     stride: int | None = None,
 ) -> Filler:
     """Return the filler of encoded rows x `(n, d)`, in which NaN is a missing value.
+
+    `max_epochs` bounds the network's passes over the rows.
 
     A part of the observed values is hidden from both models while the weights are fitted to it. Then the Gaussian is
     fitted again to all observed values.
@@ -50,7 +54,10 @@ def train_filler(
         scaled = rows[some] / filler.groups.scale
         if filler.gaussian is not None:
             filler.gaussian.fit(scaled, kept[some], rounds=ROUNDS)
-        train_network(filler, rows, kept, seed=seed, fabric=fabric, is_over=is_over, stride=stride)
+        plan = plan_of(filler, len(rows), max_epochs)
+        store = Store(rows[:, :, None, None], torch.full((len(rows),), -1), kept[:, :, None, None] > 0)
+        Trainer(filler.network, plan, fabric=fabric, stride=stride).fit(store, seed=seed, is_over=is_over)
+        filler.network.cpu()
         filler.eval()
         with torch.no_grad():
             learn_weights(filler, rows[some], known[some], kept[some])
@@ -59,34 +66,21 @@ def train_filler(
     return filler
 
 
-def train_network(
-    filler: Filler,
-    rows: Tensor,
-    observed: Tensor,
-    *,
-    seed: int,
-    fabric: Fabric,
-    is_over: Callable[[], bool],
-    stride: int | None,
-) -> None:
-    """Train the network on rows `(n, d)`."""
+def plan_of(filler: Filler, n_rows: int, max_epochs: int | None) -> StagedTraining:
+    """Return the training of the network: fewer steps for few rows, and for very wide tables."""
     weights = sum(parameter.numel() for parameter in filler.network.parameters())
-    steps = int(np.clip(WORK // weights, 50, STEPS))
-    per_epoch = max(1, len(rows) // BATCH)
+    steps = int(np.clip(PER_ROW * n_rows, LEAST_STEPS, max(LEAST_STEPS, min(STEPS, WORK // weights))))
+    epochs = max(1, round(steps / max(1, n_rows // BATCH)))
     stage = Stage(
         name="fill",
-        epochs=max(1, round(steps / per_epoch)),
+        epochs=epochs if max_epochs is None else min(epochs, max_epochs),
         learning_rate=RATE,
         batch=BATCH,
         unlabeled_batch=BATCH,
         warmup_steps=steps // 10,
         log_every=max(1, steps // 4),
     )
-    store = Store(rows[:, :, None, None], torch.full((len(rows),), -1), observed[:, :, None, None] > 0)
-    plan = StagedTraining(planned=(stage,), weight_decay=DECAY, decoupled_decay=True, precision="32-true", patience=0)
-    trainer = Trainer(filler.network, plan, fabric=fabric, stride=stride)
-    trainer.fit(store, seed=seed, is_over=is_over)
-    filler.network.cpu()
+    return StagedTraining(planned=(stage,), weight_decay=DECAY, decoupled_decay=True, precision="32-true", patience=0)
 
 
 def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> None:
