@@ -4,7 +4,9 @@ import copy
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
+from mmdgm import MMCVAClassifier
 from mmdgm.errors import InputError
 
 
@@ -63,3 +65,13 @@ def test_samples_are_of_their_class_in_whatever_order_classes_are(on_images):
     np.testing.assert_array_equal(
         named.sample(10, y=names, random_state=1), on_images.sample(10, y=np.arange(10), random_state=1)
     )
+
+
+def test_a_row_of_a_table_may_have_no_observed_value():
+    X, y = load_wine(return_X_y=True)
+    X[6] = np.nan
+    model = MMCVAClassifier(max_epochs=2, device="cpu", random_state=0).fit(X, y)
+    filled = model.impute(X[5:8])
+    assert np.isfinite(filled).all()
+    np.testing.assert_allclose(filled[1], np.nanmean(X, axis=0), rtol=0.3)
+    assert model.predict(X[6:7])[0] in (0, 1, 2)

@@ -28,7 +28,7 @@ from mmdgm.errors import InputError
         (lambda X, y: ([], []), "empty"),
         (lambda X, y: (np.where(np.arange(13) == 4, np.nan, X), y), "column 4 "),
         (
-            lambda X, y: (np.where(np.arange(len(X))[:, None] == 6, np.nan, X), y),
+            lambda X, y: (np.where(np.arange(len(X))[:, None, None] == 6, np.nan, X[:, :12].reshape(-1, 3, 4)), y),
             "row 6 ",
         ),
     ],
