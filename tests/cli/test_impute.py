@@ -144,7 +144,7 @@ def test_images_of_own_data_may_have_any_size(answer, own):
         (("TRAINED", "TRAINED/config.json"), "give an npz file in which NaN is missing"),
         (("TRAINED", "false.npz"), "is no npz file"),
         (("TRAINED", "holes.npz", "--scale", "0"), "give a number above 0"),
-        (("TRAINED", "holes.npz", "--method", "median"), "method takes rounds | draw | posterior"),
+        (("TRAINED", "holes.npz", "--method", "median"), "method takes auto | rounds | draw | posterior"),
         (("TRAINED", "holes.npz", "--out", "holes.npz"), "would write over the input"),
         (("TRAINED", "holes.npz", "--out", "."), "give a file name"),
         (("OWN/digits", "OWN/images"), "give an npz file in which NaN is missing"),

@@ -348,7 +348,7 @@ def test_a_model_without_its_generative_part_classifies_what_is_complete(
         (("TRAINED", "x.npz", "--scale", "nan"), "give a number above 0"),
         (("TRAINED", "good.png", "--scale", "255"), "--scale 255: is for an npz file"),
         (("TRAINED", "x.npz", "--rounds", "0"), "Invalid value for '--rounds'"),
-        (("TRAINED", "x.npz", "--method", "median"), "method takes rounds | draw | posterior"),
+        (("TRAINED", "x.npz", "--method", "median"), "method takes auto | rounds | draw | posterior"),
         (("TRAINED", "x.npz", "--out", "x.npz"), "would write over an input"),
         (("TRAINED", "good.png", "--out", "./good.png"), "would write over an input"),
         (("TRAINED", "x.npz", "--out", "other.png"), "give a file name that ends in .csv"),

@@ -52,7 +52,9 @@ class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     """Fills missing values (NaN) with a deep generative model's posterior mean, for pipelines.
 
     If `fit` gets labels, the model is an `MMCVAClassifier`, which fills images according to the predicted class.
-    Otherwise it is a VAE of X. Tables are filled by their expected values, with labels or without. A y that scikit-learn's `type_of_target` calls neither binary nor multiclass, such as a
+    Otherwise it is a VAE of X. Tables are filled by their expected values, with labels or without.
+
+    A y that scikit-learn's `type_of_target` calls neither binary nor multiclass, such as a
     regression target, is ignored.
 
     Parameters
