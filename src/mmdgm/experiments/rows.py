@@ -93,7 +93,7 @@ def image_graph(store: Store, reading: Reading, others: Mapping[str, Images], de
         return to_unit(images.to(device), reading.scale)
 
     x = pixels(store.x)
-    near = {name: HANDWRITING(pixels(torch.from_numpy(images)), x) for name, images in others.items()}
+    near = {name: HANDWRITING(pixels(torch.from_numpy(images.copy())), x) for name, images in others.items()}
     return ImageGraph(graph=HANDWRITING.graph(x), others=near)
 
 
