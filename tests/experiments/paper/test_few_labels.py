@@ -20,7 +20,16 @@ def test_table_6_stands_beside_the_paper_s_and_says_what_a_seed_takes():
     assert ["Conv-MMCVA", "1.10 ± 0.14", "–", "–", "ours"] in errors.rows
     assert costs.rows[0] == ["mnist-mmcva-100", "2", "−96.25 ± 0.00", "9,996", "20", "300,000", "a GPU"]
     assert costs.rows[1] == ["mnist-mmcva-1000", "0", "–", "–", "–", "–", "–"]
-    assert len(errors.rows) == 9 + 1 + 3
+    assert len(errors.rows) == 9 + 1 + 5
+
+
+def test_table_6_has_a_row_for_the_graph_alone():
+    preset = "mnist-mmcva-100-modern"
+    (runs,) = few_label_runs(0.5, 0.7, preset=preset).values()
+    runs = [run | {"graph_error_percent": error} for run, error in zip(runs, (0.8, 1.0), strict=True)]
+    errors, _ = TABLES["table6"].lay_out({preset: runs})
+    assert errors.rows[-1] == [few_labels.GRAPH_ALONE, "0.90 ± 0.14", "–", "–", "ours"]
+    assert errors.rows[-2][1] == "0.60 ± 0.14"
 
 
 def test_ablations_stand_beside_the_paper_s_and_the_full_model_on_the_same_seeds():
