@@ -8,13 +8,14 @@ percent: of the labels that `propagate` gives to the other rows of the pool, and
 A draw is a choice of the pool and the test rows. All strategies see the same points, those that the graph of
 neighbours is made from. Nothing was chosen on these test rows.
 
-scikit-activeml is no dependency: pip install --no-deps -r benchmarks/peers/requirements.txt. Results are written
-after every fit. A command does only what is missing in the file, so it can be interrupted and repeated.
+scikit-activeml is no dependency: pip install --no-deps -r benchmarks/peers/requirements.txt. Results are
+written after every fit, with the rows that were asked. A command does only what is missing in the file, so it can be
+interrupted and repeated. With the rows in the file, fits do not need scikit-activeml.
 """
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from mmdgm import MMCVAClassifier
+from mmdgm.cli.train import parse_seeds
 from mmdgm.data import datasets
 from mmdgm.data.datasets import channels_last
+from mmdgm.devices import device_name, pick_device
 from mmdgm.experiments.provenance import software
 from mmdgm.files import read_json, write_json
 from mmdgm.propagation.features import points_of
@@ -124,15 +127,22 @@ def margin(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
 STRATEGIES = {strategy.__name__: strategy for strategy in (random, suggested, typiclust, margin)}
 
 
-def asked(task: Task, strategy: str, seed: int) -> Iterator[tuple[int, Array]]:
-    """Yield (number of labels, y with −1 for unlabeled rows) after each round of questions."""
-    points, y = task.points(), np.full(len(task.y), -1)
+Round = tuple[int, Array, Array]  # number of labels, rows asked, y with −1 for unlabeled rows
+
+
+def asked(task: Task, strategy: str, seed: int, recorded: Mapping[int, list[int]]) -> Iterator[Round]:
+    """Yield each round of questions. `recorded`: the rows that an earlier command asked, by the number of labels."""
+    points, y = None, np.full(len(task.y), -1)
     for n in STEPS:
         if n >= len(y):
             return
-        rows = STRATEGIES[strategy](task, points, y, n - int((y >= 0).sum()), seed)
+        if n in recorded:
+            rows = np.array(recorded[n])
+        else:
+            points = task.points() if points is None else points
+            rows = STRATEGIES[strategy](task, points, y, n - int((y >= 0).sum()), seed)
         y[rows] = task.y[rows]
-        yield n, y.copy()
+        yield n, rows, y.copy()
 
 
 def propagated_error(task: Task, y: Array) -> float:
@@ -157,17 +167,22 @@ def measure(arguments: argparse.Namespace, console: Console) -> None:
     """Measure what the file of results lacks."""
     report = read_json(arguments.out) if arguments.out.exists() else {"cells": {}}
     cells: dict[str, Any] = report["cells"]
-    for seed in range(arguments.draws):
+    for seed in arguments.draws:
         for name in arguments.data:
             task = TASKS[name](seed, arguments.data_dir)
             for strategy in arguments.strategies:
-                for n, y in asked(task, strategy, seed):
-                    key = f"{name}/{strategy}/{n}/{seed}"
-                    cell = cells.setdefault(key, {"propagated": propagated_error(task, y)})
+                keys = {n: f"{name}/{strategy}/{n}/{seed}" for n in STEPS}
+                recorded = {n: cells[key]["rows"] for n, key in keys.items() if key in cells}
+                for n, rows, y in asked(task, strategy, seed, recorded):
+                    key = keys[n]
+                    if key not in cells:
+                        cells[key] = {"rows": rows.tolist(), "propagated": propagated_error(task, y)}
+                    cell = cells[key]
                     if not arguments.graph_alone and "classifier" not in cell:
                         began = time.monotonic()
                         cell["classifier"] = classifier_error(task, y, seed)
                         cell["seconds"] = round(time.monotonic() - began, 1)
+                        cell["device"] = device_name(pick_device("auto"))
                     console.print(key, cell, highlight=False)
                     write_json(arguments.out, {**software(), "cells": cells})
 
@@ -217,7 +232,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="the folder that holds mnist/ and svhn/")
     parser.add_argument("--data", nargs="+", choices=TASKS, default=list(TASKS), metavar="NAME", help=", ".join(TASKS))
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES), metavar="NAME")
-    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--draws", type=parse_seeds, default=list(range(5)), metavar="SEEDS", help="default: 0-4")
     parser.add_argument("--graph-alone", action="store_true", help="measure propagated labels alone, without training")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()

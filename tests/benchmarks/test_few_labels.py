@@ -8,13 +8,16 @@ from benchmarks.few_labels import STEPS, TASKS, asked, markdown, propagated_erro
 def test_a_strategy_gets_the_labels_so_far_and_adds_to_them():
     task = TASKS["wine"](0, None)
     for strategy in ("random", "suggested"):
-        before = np.full(len(task.y), -1)
-        for n, y in asked(task, strategy, seed=0):
+        before, recorded = np.full(len(task.y), -1), {}
+        for n, rows, y in asked(task, strategy, seed=0, recorded={}):
+            recorded[n] = rows.tolist()
             assert (y >= 0).sum() == n
             assert (y[before >= 0] == before[before >= 0]).all()
             assert (y[y >= 0] == task.y[y >= 0]).all()
             before = y
         assert n == STEPS[-1]
+        *_, (_, _, again) = asked(task, "none is called", seed=0, recorded=recorded)
+        np.testing.assert_array_equal(again, y)
         assert propagated_error(task, y) < 20
 
 
