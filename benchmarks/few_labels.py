@@ -98,6 +98,20 @@ def random(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
     return np.random.default_rng([seed, int((y >= 0).sum())]).permutation(np.flatnonzero(y < 0))[:n]
 
 
+def balanced(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
+    """A random draw with the same number of rows of every class: what a user without labels cannot do."""
+    order = np.random.default_rng([seed, int((y >= 0).sum())]).permutation(len(y))
+    classes, counts = np.unique(task.y[y >= 0], return_counts=True)
+    before = dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    waiting = {k: [int(row) for row in order if y[row] < 0 and task.y[row] == k] for k in np.unique(task.y).tolist()}
+    found = []
+    for _ in range(n):
+        k = min((k for k in waiting if waiting[k]), key=lambda k: before.get(k, 0))
+        before[k] = before.get(k, 0) + 1
+        found.append(waiting[k].pop())
+    return np.array(found)
+
+
 def suggested(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
     """The strategy of `suggest_labels`."""
     return np.array(suggest_rows(neighbour_graph(torch.from_numpy(points)), n, y))
@@ -124,7 +138,7 @@ def margin(task: Task, points: Array, y: Array, n: int, seed: int) -> Array:
     return found
 
 
-STRATEGIES = {strategy.__name__: strategy for strategy in (random, suggested, typiclust, margin)}
+STRATEGIES = {strategy.__name__: strategy for strategy in (random, balanced, suggested, typiclust, margin)}
 
 
 Round = tuple[int, Array, Array]  # number of labels, rows asked, y with −1 for unlabeled rows
