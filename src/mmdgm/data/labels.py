@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from mmdgm.errors import InputError
 
 Codes = NDArray[np.int64]
+PRIOR_COUNT = 5  # labels per class that equal shares are worth
 
 
 def is_nan(value: Any) -> bool:
@@ -136,6 +137,16 @@ def check_prior(class_prior: Any, classes: NDArray[Any]) -> None:
 def shares(codes: Codes, n_classes: int) -> NDArray[np.float64]:
     """Each class's share of the labeled rows, `(K,)`."""
     counts = np.bincount(codes[codes >= 0], minlength=n_classes)
+    found: NDArray[np.float64] = counts / counts.sum()
+    return found
+
+
+def smoothed_shares(codes: Codes, n_classes: int) -> NDArray[np.float64]:
+    """An estimate of each class's share of all rows, `(K,)`: the mean given the labels and a Dirichlet prior.
+
+    (N_k + a) / (N + K a): few labels in unequal numbers say little about the shares.
+    """
+    counts = np.bincount(codes[codes >= 0], minlength=n_classes) + PRIOR_COUNT
     found: NDArray[np.float64] = counts / counts.sum()
     return found
 

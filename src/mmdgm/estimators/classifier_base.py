@@ -20,6 +20,7 @@ from mmdgm.data.labels import (
     prior_ratio,
     read_labels,
     shares,
+    smoothed_shares,
 )
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Labels
@@ -66,10 +67,12 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             filled, observed = self._fill(x, seed=seed, began=began), ~np.isnan(x)
             self._learn_augmentation(filled, known, seed)
             guess = None if self._going_on() else self._propagated(filled, known, rng)
-            estimated = None if guess is None else shares(guess, len(classes))
+            prior = self.class_prior
+            if prior is None and (known < 0).any():
+                prior = smoothed_shares(known, len(classes)) if guess is None else shares(guess, len(classes))
             weights = ClassWeights(
                 _tensor(class_factors(self.class_weight, classes, codes)),
-                _tensor(prior_ratio(estimated if self.class_prior is None else self.class_prior, codes)),
+                _tensor(prior_ratio(prior, known)),
             )
             rows = (filled, known, None if observed.all() else observed, guess)
             store, n = Store(*map(_tensor, rows)), int((codes >= 0).sum())  # type: ignore[arg-type]

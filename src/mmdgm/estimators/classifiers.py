@@ -15,7 +15,6 @@ from mmdgm.estimators.parameters import store_parameters, wanted_augmentation
 from mmdgm.inference.per_row import Values
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.propagation.all_rows import propagate_to_all
-from mmdgm.propagation.features import has_outlines
 from mmdgm.propagation.table_guesses import guess_labels
 from mmdgm.settings import replace_settings
 from mmdgm.training.augmentation_choice import Augmentation, choose_augmentation
@@ -56,9 +55,10 @@ class MMCVAClassifier(GenerativeClassifier):
         How the images are changed that a conv classifier is trained on: a dict such as {"turn": 10, "shift": 2,
         "mirror": 0.5} with the names of the settings in `Distortion` and `Appearance`. auto: what lowers the error
         in a cross-validation of the labeled rows, perhaps nothing.
-    propagate_labels : bool or "auto"
-        Whether labels are first propagated to unlabeled rows along a graph of neighbours. For tables, the first half
-        of training uses them, for images all of it. auto: for tables, and for images with sides of at least 16 pixels.
+    propagate_labels : bool
+        Whether unlabeled rows first get labels from the labeled ones, without any network. For tables, the first half
+        of training uses them, for images all of it. Images get none if the labels show that their neighbours are often
+        of other classes.
     unlabeled : object
         Value of y that marks unlabeled rows; None: all rows are labeled.
     class_weight : "balanced", dict from label to weight, or None
@@ -123,7 +123,7 @@ class MMCVAClassifier(GenerativeClassifier):
         margin: float = 1.0,
         dropout: float | None = None,
         augmentation: Any = "auto",
-        propagate_labels: Literal["auto"] | bool = "auto",
+        propagate_labels: bool = True,
         unlabeled: Any = -1,
         class_weight: Any = None,
         class_prior: Any = None,
@@ -178,9 +178,7 @@ class MMCVAClassifier(GenerativeClassifier):
                 self._say(f"augmentation: {changes or 'none'}")
 
     def _propagated(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
-        meaningful = not self.codec_.is_image or has_outlines(filled.shape)
-        wanted = meaningful if self.propagate_labels == "auto" else self.propagate_labels
-        if not wanted or (codes >= 0).all():
+        if not self.propagate_labels or (codes >= 0).all():
             return None
         if not self.codec_.is_image:
             return guess_labels(filled.reshape(len(filled), -1), codes, rng=rng, prior=self.class_prior)

@@ -17,6 +17,7 @@ from mmdgm.errors import InputError
 from mmdgm.models import VAE
 from mmdgm.networks.likelihoods import LIKELIHOODS, Likelihood, MixedColumns
 from mmdgm.progress import Record
+from mmdgm.propagation.features import has_outlines
 from mmdgm.training.plan import Stage, StagedTraining
 
 REFRESHED = 20  # how often missing values are filled again in a stage
@@ -41,6 +42,7 @@ class Lengths:
     max_epochs: int | None
     batch_size: int | None
     steps: int  # the least number of steps if max_epochs is None
+    by_share: bool  # whether the objective weighs classes by their shares, where the labels are the given ones
     propagated: float  # fraction of the epochs that uses propagated labels, if there are any
     learning_rate: float
     weight_decay: float
@@ -85,6 +87,7 @@ class Lengths:
             warmup_steps=min(100, epochs * steps_per_epoch // 10),
             log_every=max(1, epochs * steps_per_epoch // REFRESHED),
             labels=source,
+            changes={"hinge_by_share": True} if self.by_share and source == "given" else {},
         )
 
 
@@ -97,7 +100,8 @@ def lengths_of(estimator: Any, n_rows: int) -> Lengths:
         max_epochs=estimator.max_epochs,
         batch_size=estimator.batch_size or (IMAGES_IN_BATCH if image else None),
         steps=IMAGE_STEPS if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
-        propagated=1.0 if image else 0.5,
+        by_share=hasattr(estimator._config_class, "hinge_by_share") and estimator.class_weight is None,
+        propagated=(1.0 if has_outlines((1, *estimator.codec_.shape)) else 0.5) if image else 0.5,
         learning_rate=estimator.learning_rate,
         weight_decay=1e-4 if image else 1e-5,
         precision=precision,

@@ -19,7 +19,7 @@ class FitParameters:
 
     network: Literal["auto", "mlp", "conv"] = setting("auto", "kind of networks")
     likelihood: Literal["auto", "gaussian"] = setting("auto", "p(x|z) of images")
-    propagate_labels: Literal["auto"] | bool = setting("auto", "whether labels are propagated first")
+    propagate_labels: bool = setting(True, "whether labels are propagated first")
     max_epochs: int | None = setting(None, "passes over the rows", least=1)
     max_time: float | None = setting(None, "seconds after which training ends", above=0)
     batch_size: int | None = setting(None, "unlabeled rows in a step", least=1)

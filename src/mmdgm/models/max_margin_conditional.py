@@ -60,6 +60,9 @@ class MaxMarginConditionalSettings(MarginSettings, ConditionalSettings):
         most=0.5,
     )
     balance_weight: float = setting(1e-3, "weight α_B of the label balance", least=0)
+    hinge_by_share: bool = setting(
+        False, "whether the hinge weighs a class by its share of all rows over that of labels"
+    )
     straight_through: float = setting(0.0, "weight of the generative loss's gradient into the classifier", least=0)
     straight_through_fades: bool = setting(False, "whether that weight falls to 0, linearly, in training")
     last_layer_decay: float = setting(1e-4, "L2 penalty on the classifier's last layer, times α", least=0)
@@ -196,6 +199,8 @@ class MaxMarginConditionalVAE(ConditionalVAE):
 
     def _hinge(self, scores: Tensor, y: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
         hinge = losses.hinge(scores, y, margin=s.margin, smoothing=s.smoothing)
+        if s.hinge_by_share and self.balance_ratio is not None:
+            hinge = hinge * self.balance_ratio[y]
         return hinge if self.class_weight is None else hinge * self.class_weight[y]
 
     def _hat(self, scores: Tensor, putative: Tensor, sure: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
