@@ -12,6 +12,7 @@ from mmdgm.data.labels import (
     minus_one_is_a_class,
     prior_ratio,
     read_labels,
+    smoothed_shares,
 )
 from mmdgm.errors import InputError
 
@@ -122,3 +123,8 @@ def test_a_prior_is_set_against_the_labeled_rows():
 def test_a_prior_that_is_none_is_refused(prior):
     with pytest.raises(InputError, match="class_prior"):
         check_prior(prior, CLASSES)
+
+
+def test_shares_from_few_labels_are_drawn_towards_equal_ones():
+    np.testing.assert_allclose(smoothed_shares(np.array([0, 0, 0, 1, -1, -1]), 2), [8 / 14, 6 / 14])
+    np.testing.assert_allclose(smoothed_shares(np.repeat([0, 1], [9995, 5]), 2), [1e4 / 10010, 10 / 10010])

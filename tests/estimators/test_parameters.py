@@ -93,7 +93,7 @@ def refusal(check):
         ("n_iter_no_change", [0, None], [1]),
         ("network", ["cnn", None], ["auto", "mlp", "conv"]),
         ("likelihood", ["bernoulli", None], ["auto", "gaussian"]),
-        ("propagate_labels", ["knn", None, 1], ["auto", True, False]),
+        ("propagate_labels", ["auto", None, 1], [True, False]),
         ("precision", ["16", None], ["auto", "32-true", "bf16-mixed"]),
     ],
 )

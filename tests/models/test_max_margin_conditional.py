@@ -323,6 +323,18 @@ def test_class_weights_are_factors_of_hinge_and_balance():
     assert torch.equal(built.balance_ratio, ratio)
 
 
+def test_the_hinge_can_weigh_classes_by_their_shares():
+    batch = small_batch()
+    model = with_fixed_scores(batch)
+    by_share = dataclasses.replace(model.settings, hinge_by_share=True)
+    plain = objective(model, batch).hinge
+    model.balance_ratio = torch.tensor([0.5, 1.0, 3.0])
+    assert torch.equal(objective(model, batch).hinge, plain)
+    torch.manual_seed(0)
+    weighted = model(batch, settings=by_share).hinge
+    torch.testing.assert_close(weighted, plain * model.balance_ratio[batch.y])
+
+
 def test_class_weights_move_and_are_copied_with_the_model_but_not_saved():
     weights = ClassWeights(torch.tensor([0.5, 1.0, 2.0]), torch.tensor([2.0, 1.0, 0.25]))
     model = mmcva(weights=weights)

@@ -61,7 +61,7 @@ def test_a_class_that_straightening_takes_away_is_found():
 
 def test_tables_and_small_images_have_one_kind_of_graph():
     rng = np.random.RandomState(0)
-    y = np.array([0, 1] * 20)
+    y = few(np.array([0, 1] * 20), 4)
     for shape in ((40, 5, 1, 1), (40, 1, 8, 8)):
         assert choose_graph(torch.rand(shape), y, kappa=KAPPA, rng=rng) is of_points
 

@@ -24,7 +24,7 @@ from mmdgm.propagation.propagate import Labels, Values
 
 Builder = Callable[[Tensor], csr_matrix]
 UNLABELED, LABELED = 2000, 300  # largest numbers of rows that graphs are compared on
-TELLING, LEAST_ACCURACY = 5, 0.6  # labels per class that can tell; the fraction that others must predict
+TELLING, LEAST_ACCURACY = 20, 0.6  # labels per class that can tell; the fraction that others must predict
 CANDIDATES = 20  # nearest by outlines, among which the deformation distance chooses
 
 
