@@ -78,7 +78,7 @@ def test_no_graph_where_labels_say_that_neighbours_are_of_other_classes():
     torch.manual_seed(0)
     noise, y = torch.rand(120, 1, 16, 16), np.arange(120) % 3
     assert chosen(noise, few(y, 60)) is None
-    assert chosen(noise, few(y, 12)) is of_points  # too few labels to tell
+    assert chosen(noise, few(y, 12)) is of_points  # too few labels to do without
     labels = propagate_to_all(noise, few(y, 60), rng=np.random.RandomState(0))
     assert labels is None
 
