@@ -106,9 +106,8 @@ def metadata_of(estimator: GenerativeClassifier) -> dict[str, str]:
         words += "; NaN is a missing number" + ("" if one else ", an empty or unknown text a missing category")
         more = {"columns": json.dumps(codec.names, ensure_ascii=False)}
     else:
-        holes = not codec.of_bytes and not codec.normalised and estimator.model_.generates
         words, more = f"x: {codec.fitted_on} with values as in training", {}
-        words += "; NaN is a missing pixel" if holes else "; no pixel may be missing"
+        words += "; NaN is a missing pixel" if takes_holes(estimator) else "; no pixel may be missing"
     names = [str(name) for name in class_values(estimator.classes_).tolist()]
     return {
         "estimator": type(estimator).__name__,
@@ -141,32 +140,37 @@ def example_rows(estimator: GenerativeClassifier, rows: int) -> NDArray[Any]:
     """Return raw rows with holes, if the file accepts them: of a table the model's samples, or images of noise."""
     codec, rng = estimator.codec_, np.random.default_rng(rows)
     if isinstance(codec, TableCodec):
-        X = estimator.sample(rows, random_state=rows)
+        X = np.asarray(estimator.sample(rows, random_state=rows))
         hidden = rng.random(X.shape) < HOLES
-        if all(codec.numeric):
-            return np.where(hidden, np.nan, X.astype(np.float32))
-        X = X.astype(object)
-        X[:, codec.numeric] = X[:, codec.numeric].astype(np.float32).astype(np.float64)
-        X[hidden] = np.broadcast_to(np.where(codec.numeric, np.nan, None), X.shape)[hidden]  # type: ignore[call-overload]
+        for i in np.flatnonzero(codec.numeric):
+            X[:, i] = np.where(hidden[:, i], np.nan, X[:, i].astype(np.float32))
+        for i in np.flatnonzero(~np.array(codec.numeric)):
+            X[hidden[:, i], i] = None
         return X
-    low, high = (codec.low, codec.high) if codec.darkest is None else (codec.darkest, codec.brightest)
-    images = rng.uniform(low, high, size=(rows, *codec.size))
+    low, high = (codec.low, codec.high) if codec.darkest is None else (codec.darkest, codec.brightest or 0.0)
+    images: NDArray[Any] = rng.uniform(low, high, size=(rows, *codec.size)).astype(np.float32)
     if codec.of_bytes:
         return images.round().astype(np.uint8)
-    holes = (rng.random(images.shape) < HOLES) & (np.arange(rows) % 2 == 1).reshape(-1, *[1] * len(codec.size))
-    holes &= estimator.model_.generates and not codec.normalised
-    return np.where(holes, np.nan, images).astype(np.float32)
+    if takes_holes(estimator):
+        images[1::2][rng.random(images[1::2].shape) < HOLES] = np.nan
+    return images
+
+
+def takes_holes(estimator: GenerativeClassifier) -> bool:
+    """Whether missing pixels are filled in the file."""
+    codec = estimator.codec_
+    return isinstance(codec, ImageCodec) and not (codec.of_bytes or codec.normalised) and estimator.model_.generates
 
 
 def feeds(estimator: GenerativeClassifier, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return rows as the inputs of the file."""
     codec = estimator.codec_
     if not isinstance(codec, TableCodec) or all(codec.numeric):
-        return {"x": X}
-    texts = np.where(X == None, "", X)  # noqa: E711 - elementwise
+        return {"x": X.astype(np.float32) if isinstance(codec, TableCodec) else X}
+    cells = np.where(X == None, "", X)  # noqa: E711 - elementwise
     return {
         name: column[:, None].astype(np.float32 if number else str)
-        for name, column, number in zip(codec.names, texts.T, codec.numeric, strict=True)
+        for name, column, number in zip(codec.names, cells.T, codec.numeric, strict=True)
     }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mmdgm.errors import InputError
@@ -55,7 +54,7 @@ def exported(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[
     return graph
 
 
-def written(text: str, constants: Mapping[str, Any], calls: Mapping[str, Graph] = {}) -> Graph:  # noqa: B006
+def written(text: str, constants: Mapping[str, Any], calls: Mapping[str, Graph] = {}) -> Graph:
     """Return the graph of a text in ONNX's own syntax, with these constants.
 
     Where the text names an operator of `calls`, the nodes of that graph are inserted.

@@ -196,5 +196,7 @@ def category_texts(column: Column) -> list[str]:
     """Return a column's categories as the texts that stand for them in the file's input."""
     texts = [value.decode() if isinstance(value, bytes) else str(value) for value in column.values]
     if len(set(texts)) < len(texts):
-        raise InputError(f"column {column.name} has different values of the same text; make them all text or all numbers")
+        raise InputError(
+            f"column {column.name} has different values of the same text; make them all text or all numbers"
+        )
     return texts
