@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmdgm.data.codecs import ImageCodec, TableCodec
 from mmdgm.errors import InputError
 from mmdgm.estimators.classifier_base import GenerativeClassifier
-from mmdgm.estimators.onnx_images import ROUNDS, common_noise, image_parts
+from mmdgm.estimators.onnx_images import ROUNDS, common_noise, image_parts, takes_nan
 from mmdgm.estimators.onnx_parts import IR_VERSION, OPSET, ROWS, Graph, joined, packages, rename, tensor_info, written
 from mmdgm.estimators.onnx_tables import table_parts
 from mmdgm.files import write_whole
@@ -78,6 +78,7 @@ def onnx_content(estimator: GenerativeClassifier) -> bytes:
 
 def class_values(classes: NDArray[Any]) -> NDArray[Any]:
     """Return the classes as values of a type that ONNX has: int64, double, bool, or text."""
+    classes = np.array(classes.tolist())  # an array of objects may hold numbers
     if classes.dtype.kind in "iu":
         return classes.astype(np.int64)
     if classes.dtype.kind in "fb":
@@ -140,7 +141,7 @@ def example_rows(estimator: GenerativeClassifier, rows: int) -> NDArray[Any]:
     """Return raw rows with holes, if the file accepts them: of a table the model's samples, or images of noise."""
     codec, rng = estimator.codec_, np.random.default_rng(rows)
     if isinstance(codec, TableCodec):
-        X = np.asarray(estimator.sample(rows, random_state=rows))
+        X = np.array(estimator.sample(rows, random_state=rows), float if all(codec.numeric) else object)
         hidden = rng.random(X.shape) < HOLES
         for i in np.flatnonzero(codec.numeric):
             X[:, i] = np.where(hidden[:, i], np.nan, X[:, i].astype(np.float32))
@@ -159,7 +160,7 @@ def example_rows(estimator: GenerativeClassifier, rows: int) -> NDArray[Any]:
 def takes_holes(estimator: GenerativeClassifier) -> bool:
     """Whether missing pixels are filled in the file."""
     codec = estimator.codec_
-    return isinstance(codec, ImageCodec) and not (codec.of_bytes or codec.normalised) and estimator.model_.generates
+    return isinstance(codec, ImageCodec) and takes_nan(codec) and estimator.model_.generates
 
 
 def feeds(estimator: GenerativeClassifier, X: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -110,7 +110,12 @@ def image_parts(codec: ImageCodec, model: Any, start: Tensor) -> tuple[dict[str,
 
 def has_holes(codec: ImageCodec) -> bool:
     """Whether an image can have missing values: NaN, or the border that the networks' size adds."""
-    return not codec.of_bytes or codec.shape[1:] != codec.size[:2]
+    return takes_nan(codec) or codec.shape[1:] != codec.size[:2]
+
+
+def takes_nan(codec: ImageCodec) -> bool:
+    """Whether pixels may be NaN. Bytes cannot, and contrast normalisation needs whole images."""
+    return not (codec.of_bytes or codec.normalised)
 
 
 def common_noise(z: int) -> NDArray[np.float32]:
