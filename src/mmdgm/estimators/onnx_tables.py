@@ -148,7 +148,9 @@ def encoding_parts(columns: tuple[Column, ...]) -> list[Graph]:
         if column.kind == "category":
             after.node.extend(_category_nodes(i, category_texts(column)))
             after.initializer.append(constant(np.arange(column.width), f"codes{i}"))
-    after.initializer.extend([constant(np.array(np.nan, np.float32), "unknown"), constant(np.array(0), "first code")])
+    if len(numbers) < len(columns):
+        values = {"unknown": np.array(np.nan, np.float32), "first code": np.array(0)}
+        after.initializer.extend(constant(value, name) for name, value in values.items())
     after.node.append(node("Concat", blocks, ["encoded"], axis=1))
     return [before, *([numbers_part([columns[i] for i in numbers])] if numbers else []), after]
 
