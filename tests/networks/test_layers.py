@@ -89,6 +89,13 @@ def test_label_maps_of_a_valid_convolution_cost_one_number_per_channel():
     assert maps(*label_kernels([maps], torch.eye(2))).shape == (2, 8, 1, 1)
 
 
+@pytest.mark.parametrize("padding", ["valid", "same"])
+def test_no_rows_give_no_maps(padding):
+    conv = Conv(2, 3, 3, size=(6, 4), padding=padding, n_classes=5)
+    out = conv(torch.zeros(0, 2, 6, 4), *label_kernels([conv.label_maps], torch.zeros(0, 5)))
+    assert out.shape == (0, 3, *conv.out_size)
+
+
 @pytest.mark.parametrize("unpooled", [True, False])
 def test_label_maps_are_the_same_in_the_form_for_the_compiler(monkeypatch, unpooled):
     torch.manual_seed(0)

@@ -7,7 +7,8 @@ import typer
 
 from mmdgm.cli.common import Json, Run, out, report_files
 from mmdgm.errors import InputError
-from mmdgm.estimators.onnx_file import OPSET, export_onnx, metadata_of
+from mmdgm.estimators.onnx_file import export_onnx, metadata_of
+from mmdgm.estimators.onnx_parts import OPSET
 from mmdgm.experiments.run_folder import load
 
 
@@ -19,10 +20,12 @@ def export(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run's classifier as a file that other programs can run, and check its scores.
+    """Write a run's classifier as a file that other programs can run, and check it against the run.
 
-    The input x holds network inputs, float32 (rows, channels, height, width). The output scores is (rows, classes).
-    The file's metadata holds the codec, which says how raw values become inputs, and the class names.
+    The inputs are raw: x holds images as in training, or a table's columns if all are numbers; otherwise each column
+    is an input under its name, `(rows, 1)`. Missing values are filled in the file. The outputs are label, the
+    predicted classes, and scores `(rows, classes)`. The file is compared with the run on rows with holes, and is only
+    written if both agree.
 
     Example: `mmdgm export runs/demo/seed-0 --onnx --out digits.onnx`
     """
@@ -32,9 +35,8 @@ def export(
     if file.suffix.lower() != ".onnx" or file.is_dir():
         raise InputError(f"--out {file}: give a file name that ends in .onnx")
     estimator = load(run, device="cpu")
-    metadata = metadata_of(estimator)
-    difference = export_onnx(estimator.model_, estimator.codec_.shape, file, metadata)
-    report_files([file], as_json, opset=OPSET, difference=difference, metadata=metadata)
+    difference, metadata = export_onnx(estimator, file), metadata_of(estimator)
+    report_files([file], as_json, opset=OPSET[""], difference=difference, metadata=metadata)
     if not as_json:
-        line = f"scores differ from PyTorch's by at most {difference:.1e} of the largest"
-        out.print(f"input x: {metadata['input']}\n{line}", markup=False, highlight=False, soft_wrap=True)
+        line = f"scores differ from the run's by at most {difference:.1e} of the largest"
+        out.print(f"{metadata['input']}\n{line}", markup=False, highlight=False, soft_wrap=True)

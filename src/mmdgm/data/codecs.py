@@ -80,6 +80,7 @@ class ImageCodec:
     darkest: float | None = None  # lowest value of the training images; None if an older version wrote the file
     brightest: float | None = None
     contrast: float = 0.0  # 5 % quantile of (highest − lowest value) over the training images
+    of_bytes: bool = False  # whether the training images were bytes
     is_image = True
 
     @classmethod
@@ -102,6 +103,7 @@ class ImageCodec:
             darkest=float(lows.min()),
             brightest=float(highs.max()),
             contrast=float(np.quantile(highs - lows, 0.05)),
+            of_bytes=X.dtype == np.uint8,
         )
 
     @property

@@ -31,11 +31,12 @@ def local_contrast(images: NDArray[Any]) -> NDArray[np.float32]:
     out = np.empty(images.shape, np.float32)
     for start in range(0, len(images), BATCH):
         rows = slice(start, start + BATCH)
-        out[rows] = _normalised(torch.from_numpy(images[rows].astype(np.float32))).numpy()
+        out[rows] = contrast_of(torch.from_numpy(images[rows].astype(np.float32))).numpy()
     return out
 
 
-def _normalised(x: Tensor) -> Tensor:
+def contrast_of(x: Tensor) -> Tensor:
+    """Normalised images `(rows, channels, height, width)`."""
     rounding = torch.finfo(x.dtype).eps * x.abs().amax(dim=(1, 2, 3), keepdim=True) * x[0].numel() ** 0.5
     x = x - x.mean(dim=(1, 2, 3), keepdim=True)
     norm = x.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()

@@ -1,53 +1,51 @@
-"""Export of classifiers as ONNX files, which run without PyTorch and without this library."""
+"""Export of classifiers as ONNX files, which take raw rows and run without PyTorch and without this library."""
 
 import copy
 import json
-import logging
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from mmdgm.data.codecs import ImageCodec, TableCodec
 from mmdgm.errors import InputError
+from mmdgm.estimators.classifier_base import GenerativeClassifier
+from mmdgm.estimators.onnx_images import ROUNDS, common_noise, image_parts, takes_nan
+from mmdgm.estimators.onnx_parts import IR_VERSION, OPSET, ROWS, Graph, joined, packages, rename, tensor_info, written
+from mmdgm.estimators.onnx_tables import table_parts
 from mmdgm.files import write_whole
+from mmdgm.inference.imputation import in_rounds
 
-OPSET = 18
 TOLERANCE = 1e-4  # relative to the largest score
 BATCHES = (1, 2, 5, 64)  # batch sizes of the check
-INPUTS = {
-    TableCodec: "the codec's columns in their order. number: v = (x - centre) / scale, beyond 3 and -3 "
-    "sign(v) * (3 + log(|v| - 2)); binary: 0 or 1, and category: one 0 or 1 for each, in the order of values",
-    ImageCodec: "(x - low) / (high - low), low and high by the codec",
+HOLES = 0.3  # fraction of values that are missing in the rows of the check
+
+DECIDE = """
+decide (float[rows, k] scores) => (int64[rows] label)
+{
+  number = ArgMax <axis = 1, keepdims = 0> (scores)
+  label = Gather <axis = 0> (classes, number)
 }
+"""
 
 
-class _Scores(nn.Module):
-    """A module whose `forward` is `model.scores`, as the exporter needs it."""
+def export_onnx(estimator: GenerativeClassifier, path: Path) -> float:
+    """Write a fitted classifier as an ONNX file; return how much its scores differ from the estimator's.
 
-    def __init__(self, model: Any):
-        super().__init__()
-        self.model = model
+    The inputs are raw rows: see `table_parts` and `image_parts`. The outputs are `label` `(rows,)`, the classes
+    themselves, and `scores` `(rows, K)`. If a column of the table has the name of an output, the output gets an
+    underscore.
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.model.scores(x)
-        return scores
-
-
-def export_onnx(model: nn.Module, shape: tuple[int, ...], path: Path, metadata: Mapping[str, str]) -> float:
-    """Write `model.scores`, in evaluation mode, as an ONNX file; return how much its scores differ.
-
-    Input `x`: network inputs, float32 `(rows, *shape)`, any number of rows. Output `scores`: `(rows, K)`. `metadata`
-    goes into the file's metadata_props. The difference is the largest one between onnxruntime and PyTorch on random
-    rows, relative to the largest score. If it exceeds `TOLERANCE`, the file is not written.
+    The difference is the largest one on random rows with holes, relative to the largest score. If it exceeds
+    `TOLERANCE`, or a label differs, the file is not written.
     """
-    classifier = _Scores(copy.deepcopy(model).cpu()).eval()
-    content = _onnx(classifier, shape, metadata)
-    difference = _difference(classifier, shape, content)
+    check_is_fitted(estimator)
+    content = onnx_content(estimator)
+    difference = largest_difference(estimator, content)
     if not difference <= TOLERANCE:  # also true for NaN
         raise InputError(
             f"{path}: not written, since scores in onnxruntime differ from PyTorch's by {difference:.1e} of the "
@@ -57,83 +55,139 @@ def export_onnx(model: nn.Module, shape: tuple[int, ...], path: Path, metadata: 
     return difference
 
 
-def metadata_of(estimator: Any) -> dict[str, str]:
-    """Return the information that is needed to use the file without this library."""
-    codec = estimator.codec_
-    words = INPUTS[type(codec)]
-    if isinstance(codec, ImageCodec) and codec.normalised:
-        words += "; then mmdgm.data.contrast.local_contrast of images (rows, channels, height, width)"
-    return {
-        "estimator": type(estimator).__name__,
-        "class_names": json.dumps([str(label) for label in estimator.classes_], ensure_ascii=False),
-        "codec": json.dumps(codec.to_json(), ensure_ascii=False),
-        "input": words,
-    }
-
-
-def _onnx(classifier: nn.Module, shape: tuple[int, ...], metadata: Mapping[str, str]) -> bytes:
-    onnx, _ = _packages()
-    with _quiet():
-        program = torch.onnx.export(
-            classifier,
-            (torch.zeros(2, *shape),),  # the exporter would take a single row for a constant
-            dynamo=True,
-            input_names=["x"],
-            output_names=["scores"],
-            dynamic_shapes={"x": {0: torch.export.Dim("rows")}},
-            opset_version=OPSET,
-            verbose=False,
-        )
-    assert program is not None
-    proto = program.model_proto
-    graph = proto.graph
-    # delete the exporter's notes: they include stack traces with paths of this machine
-    for noted in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        del noted.metadata_props[:]
-    onnx.helper.set_model_props(proto, dict(metadata))
+def onnx_content(estimator: GenerativeClassifier) -> bytes:
+    """Return the bytes of the ONNX file of a fitted classifier."""
+    onnx, _ = packages()
+    codec, model = estimator.codec_, copy.deepcopy(estimator.model_).cpu().eval()
+    if isinstance(codec, ImageCodec):
+        inputs, parts = image_parts(codec, model, torch.from_numpy(estimator.fill_))
+    else:
+        assert estimator.filler_ is not None
+        inputs, parts = table_parts(codec, model, estimator.filler_)
+    classes = class_values(estimator.classes_)
+    outputs = [tensor_info("label", classes.dtype, ROWS), tensor_info("scores", np.float32, ROWS, len(classes))]
+    graph = joined([*parts, written(DECIDE, {"classes": classes})], list(inputs.values()), outputs)
+    _make_public(graph, list(inputs))
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in OPSET.items()]
+    proto = onnx.helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION, producer_name="mmdgm")
+    onnx.helper.set_model_props(proto, metadata_of(estimator))
     onnx.checker.check_model(proto, full_check=True)
     content: bytes = proto.SerializeToString()
     return content
 
 
-def _difference(classifier: nn.Module, shape: tuple[int, ...], content: bytes) -> float:
-    _, onnxruntime = _packages()
+def class_values(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the classes as values of a type that ONNX has: int64, double, bool, or text."""
+    classes = np.array(classes.tolist())  # an array of objects may hold numbers
+    if classes.dtype.kind in "iu":
+        return classes.astype(np.int64)
+    if classes.dtype.kind in "fb":
+        return classes.astype(np.float64 if classes.dtype.kind == "f" else bool)
+    texts = [value.decode() if isinstance(value, bytes) else str(value) for value in classes.tolist()]
+    return np.array(texts, dtype=object)
+
+
+def _make_public(graph: Graph, names: list[str]) -> None:
+    """Give the inputs their public names, and names to all other tensors that no input has."""
+    public = {value.name: name for value, name in zip(graph.input, names, strict=True)}
+    for value in graph.output:
+        name = value.name
+        while name in names:
+            name += "_"
+        public[value.name] = name
+    rename(graph, lambda name: public.get(name, f"mmdgm/{name}" if name else ""))
+
+
+def metadata_of(estimator: GenerativeClassifier) -> dict[str, str]:
+    """Return what the file says of itself."""
+    codec = estimator.codec_
+    if isinstance(codec, TableCodec):
+        one = all(codec.numeric)
+        words = "x: the columns, in the order of `columns`" if one else "each column under its name, (rows, 1)"
+        words += "; NaN is a missing number" + ("" if one else ", an empty or unknown text a missing category")
+        more = {"columns": json.dumps(codec.names, ensure_ascii=False)}
+    else:
+        words, more = f"x: {codec.fitted_on} with values as in training", {}
+        words += "; NaN is a missing pixel" if takes_holes(estimator) else "; no pixel may be missing"
+    names = [str(name) for name in class_values(estimator.classes_).tolist()]
+    return {
+        "estimator": type(estimator).__name__,
+        "class_names": json.dumps(names, ensure_ascii=False),
+        "input": words,
+        **more,
+    }
+
+
+def largest_difference(estimator: GenerativeClassifier, content: bytes) -> float:
+    """Return the difference that `export_onnx` describes, infinity if a label differs."""
+    _, onnxruntime = packages()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    random = torch.Generator().manual_seed(0)
-    differences, sizes = [], []
+    classes, differences, sizes = class_values(estimator.classes_), [], []
     for rows in BATCHES:
-        x = torch.rand(rows, *shape, generator=random)
-        (scores,) = session.run(["scores"], {"x": x.numpy()})
-        with torch.no_grad():
-            expected = classifier(x)
-        differences.append((torch.from_numpy(scores) - expected).abs().max())
-        sizes.append(expected.abs().max())
-    tiny = torch.finfo(torch.float32).tiny
-    return float(torch.stack(differences).max() / torch.stack(sizes).max().clamp(min=tiny))
+        X = example_rows(estimator, rows)
+        label, scores = session.run(None, feeds(estimator, X))
+        expected = expected_scores(estimator, X)
+        if not np.array_equal(label, classes[scores.argmax(axis=1)]):
+            return np.inf
+        differences.append(np.abs(scores - expected).max())
+        sizes.append(np.abs(expected).max())
+    return float(np.max(differences) / max(np.max(sizes), np.finfo(np.float32).tiny))
 
 
-def _packages() -> tuple[Any, Any]:
-    try:
-        import onnx
-        import onnxruntime
-        import onnxscript  # noqa: F401 - torch's exporter needs it
-    except ImportError:
-        raise InputError("export needs onnx and onnxruntime: pip install 'mmdgm[export]'") from None
-    return onnx, onnxruntime
+def example_rows(estimator: GenerativeClassifier, rows: int) -> NDArray[Any]:
+    """Return raw rows with holes, if the file accepts them: of a table the model's samples, or images of noise."""
+    codec, rng = estimator.codec_, np.random.default_rng(rows)
+    if isinstance(codec, TableCodec):
+        X = np.array(estimator.sample(rows, random_state=rows), float if all(codec.numeric) else object)
+        hidden = rng.random(X.shape) < HOLES
+        for i in np.flatnonzero(codec.numeric):
+            X[:, i] = np.where(hidden[:, i], np.nan, X[:, i].astype(np.float32))
+        for i in np.flatnonzero(~np.array(codec.numeric)):
+            X[hidden[:, i], i] = None
+        return X
+    low, high = (codec.low, codec.high) if codec.darkest is None else (codec.darkest, codec.brightest or 0.0)
+    images: NDArray[Any] = rng.uniform(low, high, size=(rows, *codec.size)).astype(np.float32)
+    if codec.of_bytes:
+        return images.round().astype(np.uint8)
+    if takes_holes(estimator):
+        images[1::2][rng.random(images[1::2].shape) < HOLES] = np.nan
+    return images
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the exporter's warnings, which concern torch's own code and packages that are not needed here."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
+def takes_holes(estimator: GenerativeClassifier) -> bool:
+    """Whether missing pixels are filled in the file."""
+    codec = estimator.codec_
+    return isinstance(codec, ImageCodec) and takes_nan(codec) and estimator.model_.generates
+
+
+def feeds(estimator: GenerativeClassifier, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return rows as the inputs of the file."""
+    codec = estimator.codec_
+    if not isinstance(codec, TableCodec) or all(codec.numeric):
+        return {"x": X.astype(np.float32) if isinstance(codec, TableCodec) else X}
+    cells = np.where(X == None, "", X)  # noqa: E711 - elementwise
+    return {
+        name: column[:, None].astype(np.float32 if number else str)
+        for name, column, number in zip(codec.names, cells.T, codec.numeric, strict=True)
+    }
+
+
+def expected_scores(estimator: GenerativeClassifier, X: NDArray[Any]) -> NDArray[Any]:
+    """Return the estimator's scores of rows; missing pixels are filled with the noise of the file."""
+    codec = estimator.codec_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # images of noise may seem to be on another scale
+        x = estimator.inputs(X)
+        if isinstance(codec, TableCodec) or not np.isnan(x).any():
+            return estimator.class_scores(X)
+    model = copy.deepcopy(estimator.model_).cpu().eval()
+    noise = torch.from_numpy(common_noise(model.encoder.z)).expand(len(x), -1, -1)
+    hole = np.isnan(x)
+    begin = np.where(hole, estimator.fill_, x)
+    with torch.no_grad():
+        filled = in_rounds(model, ROUNDS, mean=True)(torch.from_numpy(begin), torch.from_numpy(hole), noise)
+        scores: NDArray[Any] = model.scores(filled).numpy()
+    return scores

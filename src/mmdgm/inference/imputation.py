@@ -54,7 +54,7 @@ def impute(
         fill, draws, size = fill_with_posterior_mean(model, seed), NOISES, chunk_size(model, x.shape[1:])
         size = max(1, size // count_starts(model))
     else:
-        fill = _rounds(model, rounds, mean=method == "rounds")
+        fill = in_rounds(model, rounds, mean=method == "rounds")
         draws, size = rounds, chunk_size(model, x.shape[1:])
     for first in range(0, len(some), PORTION):
         rows = some[first : first + PORTION]
@@ -84,7 +84,7 @@ def check(model: VAE, x: NDArray[np.floating], method: str) -> None:
         raise InputError(f"impute takes observed {words}; divide them by the data set's scale first")
 
 
-def _rounds(model: VAE, rounds: int, *, mean: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def in_rounds(model: VAE, rounds: int, *, mean: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Return a function that fills rows by iterative inference with given noise `(rows, rounds, z)`."""
 
     def run(current: Tensor, hole: Tensor, noise: Tensor) -> Tensor:

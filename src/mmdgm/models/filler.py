@@ -86,17 +86,17 @@ class ColumnGroups(nn.Module):
 
     def log_chances(self, outputs: Tensor) -> Tensor:
         """Logarithms of the softmax over each column's encoded columns, `(rows, d)`."""
-        index = self.column.expand_as(outputs)
-        most = outputs.new_full((len(outputs), self.count), -torch.inf).scatter_reduce(1, index, outputs, "amax")
+        index, rows = self.column.expand_as(outputs), outputs.shape[0]  # export cannot follow len(outputs)
+        most = outputs.new_full((rows, self.count), -torch.inf).scatter_reduce(1, index, outputs, "amax")
         shifted = outputs - self.of_each(most.detach())
-        total = outputs.new_zeros(len(outputs), self.count).scatter_add(1, index, shifted.exp())
+        total = outputs.new_zeros(rows, self.count).scatter_add(1, index, shifted.exp())
         return shifted - self.of_each(total.log())
 
     def bounded(self, x: Tensor) -> Tensor:
         """Means within the observed range; chances of a category that are ≥ 0 and add up to 1."""
         x = x.clamp(self.low, self.high)
         index = self.column.expand_as(x)
-        total = x.new_zeros(len(x), self.count).scatter_add(1, index, x)
+        total = x.new_zeros(x.shape[0], self.count).scatter_add(1, index, x)
         share = x / self.of_each(total).clamp(min=1e-6)
         return torch.where(self.category, share, x)
 
@@ -239,7 +239,11 @@ class Filler(nn.Module):
 
     def forward(self, x: Tensor, observed: Tensor) -> Tensor:
         """Rows `(rows, d)` with expected values where `observed` `(rows, d)` is 0. There x must be finite."""
-        apart = self.predictions(x, observed) - self.means
+        return self.mixed(x, observed, self.predictions(x, observed))
+
+    def mixed(self, x: Tensor, observed: Tensor, predictions: Tensor) -> Tensor:
+        """Rows with the weighted mean of `predictions` `(2, rows, d)` where `observed` is 0."""
+        apart = predictions - self.means
         mixed = self.means + (self.groups.of_each(self.weights)[:, None] * apart).sum(dim=0)
         return torch.where(observed > 0, x, self.groups.bounded(mixed))
 

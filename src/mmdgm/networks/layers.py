@@ -160,8 +160,8 @@ class LabelMaps(nn.Module):
 
     def forward(self, kernels: Tensor) -> Tensor:
         """Maps `(rows, out, H, W)` or `(rows, out, 1, 1)` from the kernels `(rows, k²·out)` of the rows' labels."""
-        rows = len(kernels)
-        by_tap = kernels.reshape(rows, -1, self.out_channels)
+        rows = kernels.shape[0]  # export cannot follow len(kernels)
+        by_tap = kernels.reshape(rows, self.taps.shape[1], self.out_channels)
         if len(self.taps) == 1:
             maps = (self.taps[0, :, None] * by_tap).sum(dim=1).to(kernels.dtype)
         elif self.out_channels == 1:
