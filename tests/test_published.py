@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.few_labels import markdown
+from benchmarks.few_labels import figures, markdown
 from benchmarks.tables.cells import Results
 from benchmarks.tables.summary import Condition, summary
 from mmdgm.experiments.configs import differing_settings
@@ -164,4 +164,10 @@ def test_the_comparison_with_scikit_learn_is_that_of_the_result_files():
 
 def test_the_comparison_of_rows_to_label_is_that_of_the_result_file():
     cells = json.loads((ROOT / "results" / "estimators" / "few-labels.json").read_text())["cells"]
-    assert markdown(cells) in (ROOT / "docs" / "comparison.md").read_text()
+    page = (ROOT / "docs" / "comparison.md").read_text()
+    assert markdown(cells) in page
+    assert markdown(cells, "classifier") in page
+    mean = {
+        name: np.mean(figures(cells, "mnist", *name, "classifier")) for name in (("random", 100), ("balanced", 100))
+    }
+    assert mean["random", 100] <= 1.3 * mean["balanced", 100]
