@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mmdgm.data.cells import number
 from mmdgm.data.table_files import cell_text, csv_bytes, filled_rows, oddities, read_sheet, table_format, values
-from mmdgm.data.tables import number
 from mmdgm.errors import InputError
 from small_datasets import input_error
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data.arrays import categorical_columns, columns_of
+from mmdgm.data.arrays import categorical_columns, columns_of, highest_byte
 from mmdgm.data.batches import Shape
+from mmdgm.data.cells import is_missing, oddity
 from mmdgm.data.contrast import local_contrast
 from mmdgm.data.tables import Table
 from mmdgm.errors import InputError
@@ -29,6 +30,14 @@ class TableCodec:
     @classmethod
     def learn(cls, X: Any, names: list[str]) -> "TableCodec":
         return cls(table=Table.learn(columns_of(X), names, categorical_columns(X)))
+
+    def oddities(self, X: Any) -> list[str]:
+        """Warnings about columns of categories that were probably meant otherwise."""
+        found = []
+        for column, cells in zip(self.table.columns, columns_of(X), strict=True):
+            if column.kind == "category" and any(isinstance(value, str) for value in column.values):
+                found.append(oddity(column.name, cells[~is_missing(cells)].tolist()))
+        return [line for line in found if line is not None]
 
     @property
     def names(self) -> list[str]:
@@ -88,7 +97,7 @@ class ImageCodec:
     ) -> "ImageCodec":
         """The codec of these training images. `scale` is the divisor of their values, if it is known."""
         if scale is not None or X.dtype == np.uint8:
-            low, high = 0.0, scale or 255.0
+            low, high = 0.0, scale or float(highest_byte(X))
         else:
             low, high = float(np.nanmin(X)), float(np.nanmax(X))
             low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data.tables import holds_numbers, is_empty, number
+from mmdgm.data.cells import holds_numbers, is_empty, number, oddity
 from mmdgm.errors import InputError
 
 DELIMITERS = {"csv": ",", "tsv": "\t", "txt": "\t", "parquet": None}
@@ -192,21 +192,9 @@ def _numbers(sheet: Sheet, name: str, *, typed: bool) -> NDArray[np.float64]:
 
 def oddities(sheet: Sheet, names: list[str], numeric: list[bool]) -> list[str]:
     """Warnings about columns that were probably meant as numbers, or have too many categories."""
-    lines = []
-    for name, is_numeric in zip(names, numeric, strict=True):
-        if is_numeric:
-            continue
-        cells = [cell for cell in sheet.column(name) if not is_empty(cell)]
-        odd = [cell for cell in cells if number(cell) is None]
-        different = len(set(cells))
-        if odd and 2 * len(odd) <= len(cells):
-            lines.append(
-                f"column {name} is taken as categories: {len(odd):,} of its {len(cells):,} values are no numbers, "
-                f"such as {odd[0]!r}; leave a cell empty where a value is missing"
-            )
-        elif different > max(20, len(cells) // 2):
-            lines.append(f"column {name} has {different:,} categories in {len(cells):,} values; better leave it out")
-    return lines
+    text = [name for name, is_numeric in zip(names, numeric, strict=True) if not is_numeric]
+    found = [oddity(name, [cell for cell in sheet.column(name) if not is_empty(cell)]) for name in text]
+    return [line for line in found if line is not None]
 
 
 def _typed_text(value: Any) -> str:

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mmdgm.data.arrays import as_array, first_row_without_values, missing_entries, restore
+from mmdgm.data.arrays import about_bytes, as_array, first_row_without_values, missing_entries, restore
 from mmdgm.data.batches import Reading, Store
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
 from mmdgm.data.fills import column_means, fill_from_neighbours, takes_long
@@ -100,9 +100,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _learn_codec(self, X: Any) -> Codec:
         if not hasattr(X, "iloc") and X.ndim > 2:
+            if (line := about_bytes(X)) is not None:
+                warnings.warn(line, UserWarning, stacklevel=5)
             return ImageCodec.learn(X, gaussian=self.likelihood == "gaussian")
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
-        return TableCodec.learn(X, [str(name) for name in names])
+        codec = TableCodec.learn(X, [str(name) for name in names])
+        for line in codec.oddities(X):
+            warnings.warn(line, UserWarning, stacklevel=5)
+        return codec
 
     def inputs(self, X: Any, *, filled: bool = False) -> Values:
         """Return rows as inputs of the fitted networks, `(rows, channels, height, width)`; NaN: missing.
