@@ -1,10 +1,11 @@
 """The base class of all estimators: it connects users' arrays with a model. It contains no mathematics."""
 
 import copy
+import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mmdgm.data import deadline
 from mmdgm.data.arrays import about_bytes, as_array, first_row_without_values, missing_entries, restore
 from mmdgm.data.batches import Reading, Store
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
@@ -159,10 +161,12 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Restore the estimator if the fit fails."""
-        before = dict(self.__dict__)
+        """A fit: restore the estimator if it fails, and let its work look at the clock if there is a `max_time`."""
+        check_parameters(self.get_params(deep=False), self._config_class, optional=self._optional)
+        before, end = dict(self.__dict__), math.inf if self.max_time is None else time.monotonic() + self.max_time
         try:
-            yield
+            with deadline.ends_at(end):
+                yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -182,15 +186,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.fill_ = column_means(x)
         return x, seed
 
-    def _fill(self, x: Values, *, seed: int, began: float) -> Values:
+    def _fill(self, x: Values, *, seed: int) -> Values:
         """Return training rows x with values for the missing ones. For a table, first train the model of them."""
         if isinstance(self.codec_, TableCodec):
             if not self._going_on():
                 self._say("learning to fill missing values")
                 columns, fabric = self.codec_.table.columns, make_fabric(Machine("cpu"), precision="32-true")
-                flat, is_over = x.reshape(len(x), -1), self._clock(began)
-                limits: dict[str, Any] = {"max_epochs": self.max_epochs, "is_over": is_over, "stride": STRIDE}
-                self.filler_ = train_filler(flat, columns, seed=seed, fabric=fabric, **limits)
+                limits: dict[str, Any] = {"max_epochs": self.max_epochs, "stride": STRIDE}
+                self.filler_ = train_filler(x.reshape(len(x), -1), columns, seed=seed, fabric=fabric, **limits)
             return x if self.filler_ is None else fill_by(self.filler_, x)
         self.filler_ = None
         if takes_long(x):
@@ -204,24 +207,19 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _clock(self, began: float) -> Callable[[], bool]:
-        """Return a function that says whether `max_time` is over."""
-        return lambda: self.max_time is not None and time.monotonic() - began > self.max_time
-
     def _train(
         self,
         store: Store,
         seed: int,
         *,
         n_labeled: int,
-        began: float,
         run: FitRun,
         weights: ClassWeights = ClassWeights(),
         accuracy: Any = None,
     ) -> None:
         """Train on a store of rows, in which missing values have first guesses; `n_labeled` rows have labels.
 
-        `began`: when `fit` began, by `time.monotonic`. `accuracy`: a function of the model, for early stopping. The
+        `accuracy`: a function of the model, for early stopping. The
         objective uses the current parameters and labels, also if training continues the networks of the last fit.
         """
         config = self._config(self.codec_)
@@ -237,7 +235,6 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             fabric = make_fabric(Machine(self.device), precision=lengths.precision)
             trainer = Trainer(model, lengths.training(store), fabric=fabric, stride=STRIDE)
 
-            is_over = self._clock(began)
             with Display(type(self).__name__, self._console) as display:
                 summary = trainer.fit(
                     store,
@@ -247,14 +244,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     resume=run.resume,
                     on_log=[display, *run.listeners, history, *([stopping] if stopping else [])],
                     revise=None if store.observed is None or self.filler_ else lambda rows: refill(model, rows),
-                    is_over=is_over,
+                    is_over=deadline.is_over,
                 )
         if stopping is not None and stopping.weights:
             model.load_state_dict(stopping.weights)
         self.model_, self.config_ = model.eval(), config
         self.history_ = history.records
         self.n_iter_, self.n_iter_planned_ = summary.epochs, summary.planned_epochs
-        if is_over() and summary.epochs < summary.planned_epochs:
+        if deadline.is_over() and summary.epochs < summary.planned_epochs:
             self._say(f"max_time: ended after {summary.epochs} of {summary.planned_epochs} epochs")
 
     # --- uses of a fitted model ----------------------------------------------------------------------------

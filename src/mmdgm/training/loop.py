@@ -133,15 +133,16 @@ class Loop:
         sums: dict[str, float] = {}
         for start in range(steps.start, steps.stop, stride):
             some = range(start, min(start + stride, steps.stop))
-            means = self.stepper.run(
+            number, means = self.stepper.run(
                 part.batches,
                 self.seed,
                 range(part.first + some.start, part.first + some.stop),
                 [schedule.rate(step) for step in some],
                 [schedule.progress(step) for step in some],
+                self.is_over,
             )
-            sums = {name: sums.get(name, 0.0) + len(some) * mean for name, mean in means.items()}
-            taken += len(some)
+            sums = {name: sums.get(name, 0.0) + number * mean for name, mean in means.items()}
+            taken += number
             if self.is_over():
                 break
         return taken, {name: total / taken for name, total in sums.items()}
