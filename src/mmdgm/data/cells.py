@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, printable
 
 FEW = 20  # categories that a column of few rows may have
 
@@ -65,6 +65,7 @@ def oddity(name: str, cells: Sequence[Any]) -> str | None:
     texts = [cell for cell in cells if isinstance(cell, str)]
     odd = [cell for cell in texts if number(cell) is None]
     different = len(set(cells))
+    name = printable(name)
     if odd and 2 * len(odd) <= len(cells):
         return (
             f"column {name} is taken as categories: {len(odd):,} of its {len(cells):,} values are no numbers, "

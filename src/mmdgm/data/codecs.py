@@ -15,6 +15,7 @@ from mmdgm.data.cells import is_missing, oddity
 from mmdgm.data.contrast import local_contrast
 from mmdgm.data.tables import Table
 from mmdgm.errors import InputError
+from mmdgm.settings import from_json
 
 Values = NDArray[np.float32]
 SEVERAL = 5  # images needed before uniform darkness suggests a wrong scale
@@ -193,7 +194,12 @@ Codec = TableCodec | ImageCodec
 
 def codec_from_json(values: dict[str, Any]) -> Codec:
     """The codec that `to_json` wrote."""
+    if not isinstance(values, dict) or values.get("kind") not in ("table", "images"):
+        raise InputError("config.json: the codec is neither of a table nor of images")
     values = dict(values)
     if values.pop("kind") == "table":
-        return TableCodec(table=Table.from_json(values["columns"]))
-    return ImageCodec(**{**values, "size": tuple(values["size"])})
+        return TableCodec(table=Table.from_json(values.get("columns")))
+    codec = from_json(ImageCodec, values)
+    if len(codec.size) not in (2, 3) or min(codec.size) < 1 or codec.high <= codec.low:
+        raise InputError("config.json: the codec is not one of images")
+    return codec

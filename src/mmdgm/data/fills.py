@@ -10,7 +10,7 @@ Values = NDArray[np.float32]
 ROWS = 5_000  # largest number of rows for filling from neighbours; it takes seconds
 LONG = 300_000_000  # missing values × rows that take about five seconds
 NEIGHBOURS = 10
-PORTION = 50  # rows between looks at the clock
+PORTION = 10  # rows between looks at the clock
 
 
 def fill_from_neighbours(x: Values, fill: Values) -> Values:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mmdgm.data.cells import check_kinds, is_missing
 from mmdgm.errors import InputError
+from mmdgm.settings import from_json
 
 Kind = Literal["number", "binary", "category"]
 BULK = 3.0
@@ -199,5 +200,10 @@ class Table:
         return [asdict(column) for column in self.columns]
 
     @classmethod
-    def from_json(cls, values: list[dict[str, Any]]) -> "Table":
-        return cls(columns=tuple(Column(**{**v, "values": tuple(v["values"])}) for v in values))
+    def from_json(cls, values: Any) -> "Table":
+        """The table that `to_json` wrote. Raises InputError for anything else."""
+        columns = [from_json(Column, column) for column in values] if isinstance(values, list) else []
+        few = {"number": 0, "binary": 2, "category": 1}  # least numbers of values
+        if not columns or any(len(column.values) < few[column.kind] or not column.scale for column in columns):
+            raise InputError("config.json: the codec's columns are not those of a table")
+        return cls(columns=tuple(columns))
