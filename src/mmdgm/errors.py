@@ -17,6 +17,10 @@ class InputError(ValueError):
         super().__init__(printable(message))
 
 
+class CollapseWarning(UserWarning):
+    """A trained classifier puts all rows into one class, or did so before training was repeated."""
+
+
 class TrainingStopped(RuntimeError):
     """Training cannot continue. The message is one line: the reason, and what was kept."""
 

@@ -12,7 +12,7 @@ from conftest import QUICK, without_times
 from mmdgm import MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.data import fills
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.estimators import base, classifiers
+from mmdgm.estimators import classifiers, training
 from mmdgm.propagation.all_rows import propagate_to_all
 
 
@@ -153,7 +153,7 @@ class Broken(Exception):
 
 def break_training(monkeypatch, error, *, after=1):
     """Raise in the middle of every training that follows, after so many log lines."""
-    fit = base.Trainer.fit
+    fit = training.Trainer.fit
 
     def fit_a_little(self, store, *, on_log=(), **more):
         seen = []
@@ -165,7 +165,7 @@ def break_training(monkeypatch, error, *, after=1):
 
         return fit(self, store, on_log=[*on_log, listener], **more)
 
-    monkeypatch.setattr(base.Trainer, "fit", fit_a_little)
+    monkeypatch.setattr(training.Trainer, "fit", fit_a_little)
 
 
 @pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt(), InputError("wrong")], ids=lambda e: type(e).__name__)

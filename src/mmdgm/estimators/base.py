@@ -20,20 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmdgm.data import deadline
 from mmdgm.data.arrays import about_bytes, as_array, first_row_without_values, missing_entries, restore
-from mmdgm.data.batches import Reading, Store
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
 from mmdgm.data.fills import column_means, fill_from_neighbours, takes_long
 from mmdgm.devices import Machine, make_fabric
 from mmdgm.errors import InputError
 from mmdgm.estimators.fitting import (
     STRIDE,
-    EarlyStopping,
-    FitRun,
-    History,
-    lengths_of,
     likelihood_of,
-    refill,
-    take_over_networks,
 )
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.estimators.saving import read_estimator, write_estimator
@@ -43,9 +36,7 @@ from mmdgm.inference.imputation import impute
 from mmdgm.inference.per_row import Values, chunk_size, in_chunks, row_noise
 from mmdgm.models import VAE, ClassWeights, VAEConfig
 from mmdgm.models.filler import Filler
-from mmdgm.progress import Display
 from mmdgm.training.filling import train_filler
-from mmdgm.training.trainer import Trainer
 
 Labels = NDArray[np.int64]  # class numbers; −1: unlabeled
 Network = Literal["auto", "mlp", "conv"]
@@ -206,53 +197,6 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def _train(
-        self,
-        store: Store,
-        seed: int,
-        *,
-        n_labeled: int,
-        run: FitRun,
-        weights: ClassWeights = ClassWeights(),
-        accuracy: Any = None,
-    ) -> None:
-        """Train on a store of rows, in which missing values have first guesses; `n_labeled` rows have labels.
-
-        `accuracy`: a function of the model, for early stopping. The
-        objective uses the current parameters and labels, also if training continues the networks of the last fit.
-        """
-        config = self._config(self.codec_)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = self._build(config, n_rows=max(n_labeled, 1), weights=weights)
-            if self._going_on():
-                take_over_networks(model, self.model_)
-            history, stopping = History(), None
-            if accuracy is not None:
-                stopping = EarlyStopping(model, lambda: accuracy(model), patience=self.n_iter_no_change)
-            lengths = lengths_of(self, len(store.x))
-            fabric = make_fabric(Machine(self.device), precision=lengths.precision)
-            trainer = Trainer(model, lengths.training(store), fabric=fabric, stride=STRIDE)
-
-            with Display(type(self).__name__, self._console) as display:
-                summary = trainer.fit(
-                    store,
-                    seed=seed,
-                    reading=Reading(hide=0.0 if self.codec_.is_image else 0.2),
-                    checkpoint=run.checkpoint,
-                    resume=run.resume,
-                    on_log=[display, *run.listeners, history, *([stopping] if stopping else [])],
-                    revise=None if store.observed is None or self.filler_ else lambda rows: refill(model, rows),
-                    is_over=deadline.is_over,
-                )
-        if stopping is not None and stopping.weights:
-            model.load_state_dict(stopping.weights)
-        self.model_, self.config_ = model.eval(), config
-        self.history_ = history.records
-        self.n_iter_, self.n_iter_planned_ = summary.epochs, summary.planned_epochs
-        if deadline.is_over() and summary.epochs < summary.planned_epochs:
-            self._say(f"max_time: ended after {summary.epochs} of {summary.planned_epochs} epochs")
 
     # --- uses of a fitted model ----------------------------------------------------------------------------
 

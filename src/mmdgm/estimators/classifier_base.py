@@ -24,6 +24,7 @@ from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Labels
 from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.parameters import check_parameters
+from mmdgm.estimators.training import Job
 from mmdgm.inference.per_row import Values
 from mmdgm.models import ClassWeights
 
@@ -71,7 +72,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             )
             rows = (filled, known, None if observed.all() else observed, guess)
             store, n = Store(*map(_tensor, rows)), int((codes >= 0).sum())  # type: ignore[arg-type]
-            self._train(store, seed, n_labeled=n, run=run, weights=weights, accuracy=accuracy)
+            Job(
+                estimator=self, store=store, seed=seed, n_labeled=n, run=run, weights=weights, accuracy=accuracy
+            ).finish()
         return self
 
     def _learn_augmentation(self, filled: Values, codes: Labels, seed: int) -> None:

@@ -22,6 +22,7 @@ from mmdgm.training.plan import Stage, StagedTraining
 
 REFRESHED = 20  # how often missing values are filled again in a stage
 CHUNK = 1000
+RESTARTED = ", repeated"  # at the end of the names of such stages
 IMAGES_IN_BATCH, IMAGE_STEPS = 200, 1200
 TABLE_STEPS, WIDE, LEAST_STEPS = 2000, 1000, 100  # tables with more than WIDE encoded columns get fewer steps
 STRIDE = 25  # steps between looks at the clock
@@ -121,7 +122,7 @@ class EarlyStopping:
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def __call__(self, record: Record) -> None:
-        if record.stage != "labels":
+        if record.stage.removesuffix(RESTARTED) != "labels":
             return
         value = self.accuracy()
         self.since += 1

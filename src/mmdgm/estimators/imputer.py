@@ -12,8 +12,8 @@ from mmdgm.data.codecs import Codec
 from mmdgm.data.labels import holds_classes
 from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.estimators.classifiers import MMCVAClassifier
-from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.parameters import check_parameters, store_parameters
+from mmdgm.estimators.training import Job
 from mmdgm.estimators.validation import tell_inputs
 from mmdgm.models import VAEConfig
 
@@ -39,7 +39,7 @@ class GenerativeModel(GenerativeEstimator):
                 torch.full((len(x),), -1),
                 None if observed.all() else torch.from_numpy(observed),
             )
-            self._train(store, seed, n_labeled=0, run=FitRun())
+            Job(estimator=self, store=store, seed=seed).finish()
         return self
 
     def _config(self, codec: Codec) -> VAEConfig:
