@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.strategies.ddp import DDPStrategy
 
 from mmdgm.errors import InputError
@@ -112,6 +113,19 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, 2**30)
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def fabric_of_one(device: str, *, precision: Literal["auto"] | Precision) -> Fabric:
+    """Return a Fabric for this process alone, also inside a job of SLURM or torchrun."""
+    picked = pick_device(device)
+    fabric = Fabric(
+        accelerator=picked.type,
+        devices=1,
+        precision=pick_precision(precision, picked),
+        plugins=[LightningEnvironment()],
+    )
+    fabric.launch()
+    return fabric
 
 
 def make_fabric(machine: Machine = Machine(), *, precision: Literal["auto"] | Precision = "auto") -> Fabric:

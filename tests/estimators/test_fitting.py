@@ -12,7 +12,7 @@ from conftest import QUICK, without_times
 from mmdgm import MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.data import fills
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.estimators import classifiers, training
+from mmdgm.estimators import base, classifiers, training
 from mmdgm.propagation.all_rows import propagate_to_all
 
 
@@ -111,6 +111,7 @@ def test_a_warm_start_goes_on_from_the_last_weights(wine):
         model.set_params(hidden=(7,)).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::mmdgm.errors.CollapseWarning")  # it goes on from a model of one class
 def test_a_warm_start_learns_by_the_parameters_and_labels_of_now(wine):
     X, truth, _, y = wine
     model = MMVAClassifier(**QUICK, warm_start=True).fit(X, y)

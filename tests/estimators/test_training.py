@@ -60,3 +60,35 @@ def test_what_is_no_collapse(wine):
     MMVAClassifier(**OWN, class_weight={0: 1.0, 1: 0.0, 2: 0.0}).fit(X, y)  # wanted
     rng = np.random.default_rng(0)
     MMCVAClassifier(**OWN).fit(rng.normal(size=(200, 3)), (np.arange(200) % 20 == 0).astype(int))  # a rare class
+
+
+JOBS = {
+    "torchrun": {
+        "RANK": "1",
+        "LOCAL_RANK": "1",
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "1",
+        "TORCHELASTIC_RUN_ID": "none",
+    },
+    "SLURM": {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_NTASKS": "4",
+        "SLURM_PROCID": "2",
+        "SLURM_LOCALID": "2",
+        "SLURM_NODEID": "0",
+        "SLURM_NTASKS_PER_NODE": "4",
+        "SLURM_STEP_NODELIST": "nowhere",
+    },
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_fit_in_a_job_of_several_processes_runs_alone(wine, monkeypatch, job):
+    _, _, X, y = wine
+    expected = MMCVAClassifier(**OWN).fit(X, y).decision_function(X)
+    for name, value in JOBS[job].items():
+        monkeypatch.setenv(name, value)
+    np.testing.assert_array_equal(MMCVAClassifier(**OWN).fit(X, y).decision_function(X), expected)

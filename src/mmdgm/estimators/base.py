@@ -22,7 +22,7 @@ from mmdgm.data import deadline
 from mmdgm.data.arrays import about_bytes, as_array, first_row_without_values, missing_entries, restore
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
 from mmdgm.data.fills import column_means, fill_from_neighbours, takes_long
-from mmdgm.devices import Machine, make_fabric
+from mmdgm.devices import fabric_of_one
 from mmdgm.errors import InputError
 from mmdgm.estimators.fitting import (
     STRIDE,
@@ -182,7 +182,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if isinstance(self.codec_, TableCodec):
             if not self._going_on():
                 self._say("learning to fill missing values")
-                columns, fabric = self.codec_.table.columns, make_fabric(Machine("cpu"), precision="32-true")
+                columns, fabric = self.codec_.table.columns, fabric_of_one("cpu", precision="32-true")
                 limits: dict[str, Any] = {"max_epochs": self.max_epochs, "stride": STRIDE}
                 self.filler_ = train_filler(x.reshape(len(x), -1), columns, seed=seed, fabric=fabric, **limits)
             return x if self.filler_ is None else fill_by(self.filler_, x)

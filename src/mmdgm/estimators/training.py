@@ -10,7 +10,7 @@ from lightning_fabric import Fabric
 
 from mmdgm.data import deadline
 from mmdgm.data.batches import Reading, Store
-from mmdgm.devices import Machine, make_fabric
+from mmdgm.devices import fabric_of_one
 from mmdgm.errors import CollapseWarning
 from mmdgm.estimators.fitting import (
     RESTARTED,
@@ -54,7 +54,7 @@ class Job:
     def finish(self) -> None:
         """Train, and give the estimator its model and history."""
         estimator, lengths = self.estimator, lengths_of(self.estimator, len(self.store.x))
-        fabric = make_fabric(Machine(estimator.device), precision=lengths.precision)
+        fabric = fabric_of_one(estimator.device, precision=lengths.precision)
         history, training = History(), lengths.training(self.store)
         with torch.random.fork_rng():
             model, summary = self._trained(training, fabric, history, self.run)
