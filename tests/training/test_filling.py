@@ -116,7 +116,7 @@ def test_weights_go_to_the_model_that_predicts_hidden_values(monkeypatch):
     kept = (torch.rand(500, 2) >= HIDDEN).float()
     predicted = torch.stack([truth + 0.01 * torch.randn(500, 2), torch.randn(500, 2)])
     monkeypatch.setattr(Filler, "predictions", lambda self, x, observed: predicted)
-    learn_weights(filler, truth, known, kept)
+    learn_weights(filler, truth, known, kept, torch.randn_like(truth))
     assert (filler.weights[0] > 0.85).all()
     assert (filler.weights[1] < 0.15).all()
     assert (filler.spread < 0.3).all()

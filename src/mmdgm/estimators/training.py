@@ -10,7 +10,7 @@ from lightning_fabric import Fabric
 
 from mmdgm.data import deadline
 from mmdgm.data.batches import Reading, Store
-from mmdgm.devices import fabric_of_one
+from mmdgm.devices import fabric_of_one, random_state_kept, seeded
 from mmdgm.errors import CollapseWarning
 from mmdgm.estimators.fitting import (
     RESTARTED,
@@ -56,7 +56,7 @@ class Job:
         estimator, lengths = self.estimator, lengths_of(self.estimator, len(self.store.x))
         fabric = fabric_of_one(estimator.device, precision=lengths.precision)
         history, training = History(), lengths.training(self.store)
-        with torch.random.fork_rng():
+        with random_state_kept():
             model, summary = self._trained(training, fabric, history, self.run)
             if summary.steps >= TELLING_STEPS and collapsed(model, self.store):
                 model, summary = self._again(model, summary, training, fabric, history)
@@ -69,9 +69,9 @@ class Job:
     def _trained(self, training: StagedTraining, fabric: Fabric, history: History, run: FitRun) -> tuple[VAE, Summary]:
         """Return a new model, trained, and the summary of its training."""
         estimator = self.estimator
-        torch.manual_seed(self.seed)
         config = estimator._config(estimator.codec_)
-        model = estimator._build(config, n_rows=max(self.n_labeled, 1), weights=self.weights)
+        with seeded(self.seed):
+            model = estimator._build(config, n_rows=max(self.n_labeled, 1), weights=self.weights)
         if estimator._going_on():
             take_over_networks(model, estimator.model_)
         stopping, accuracy = None, self.accuracy

@@ -13,6 +13,7 @@ from mmdgm.data import deadline
 from mmdgm.data.batches import Store
 from mmdgm.data.deadline import TimeIsOver
 from mmdgm.data.tables import Column
+from mmdgm.devices import random_state_kept, seeded
 from mmdgm.models.filler import Filler
 from mmdgm.training.plan import Stage, StagedTraining
 from mmdgm.training.trainer import Trainer
@@ -45,27 +46,29 @@ def train_filler(
     A part of the observed values is hidden from both models while the weights are fitted to it. Then the Gaussian is
     fitted again to all observed values.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         filler = Filler(columns)
-        rows, known = torch.from_numpy(np.nan_to_num(x)), torch.from_numpy(~np.isnan(x)).float()
-        kept = known * (filler.groups.of_each(torch.rand(len(x), len(columns))) >= HIDDEN)
-        filler.means.copy_((rows * known).sum(dim=0) / known.sum(dim=0).clamp(min=1))
-        some = torch.randperm(len(rows))[:ROWS]
-        scaled = rows[some] / filler.groups.scale
-        if filler.gaussian is not None:
-            with suppress(TimeIsOver):
-                filler.gaussian.fit(scaled, kept[some], rounds=ROUNDS)
-        plan = plan_of(filler, len(rows), max_epochs)
-        store = Store(rows[:, :, None, None], torch.full((len(rows),), -1), kept[:, :, None, None] > 0)
+        hidden = filler.groups.of_each(torch.rand(len(x), len(columns))) < HIDDEN
+        some = torch.randperm(len(x))[:ROWS]
+        noise = torch.randn(len(some), x.shape[1])
+    rows, known = torch.from_numpy(np.nan_to_num(x)), torch.from_numpy(~np.isnan(x)).float()
+    kept = known * ~hidden
+    filler.means.copy_((rows * known).sum(dim=0) / known.sum(dim=0).clamp(min=1))
+    scaled = rows[some] / filler.groups.scale
+    if filler.gaussian is not None:
+        with suppress(TimeIsOver):
+            filler.gaussian.fit(scaled, kept[some], rounds=ROUNDS)
+    plan = plan_of(filler, len(rows), max_epochs)
+    store = Store(rows[:, :, None, None], torch.full((len(rows),), -1), kept[:, :, None, None] > 0)
+    with random_state_kept():
         Trainer(filler.network, plan, fabric=fabric, stride=stride).fit(store, seed=seed, is_over=deadline.is_over)
-        filler.network.cpu()
-        filler.eval()
-        with torch.no_grad(), suppress(TimeIsOver):
-            learn_weights(filler, rows[some], known[some], kept[some])
-            deadline.look()
-            if filler.gaussian is not None:
-                filler.gaussian.fit(scaled, known[some], rounds=ROUNDS)
+    filler.network.cpu()
+    filler.eval()
+    with torch.no_grad(), suppress(TimeIsOver):
+        learn_weights(filler, rows[some], known[some], kept[some], noise)
+        deadline.look()
+        if filler.gaussian is not None:
+            filler.gaussian.fit(scaled, known[some], rounds=ROUNDS)
     return filler
 
 
@@ -86,8 +89,11 @@ def plan_of(filler: Filler, n_rows: int, max_epochs: int | None) -> StagedTraini
     return StagedTraining(planned=(stage,), weight_decay=DECAY, decoupled_decay=True, precision="32-true", patience=0)
 
 
-def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> None:
-    """Fit weights and the spread of errors to the values that are `known`, but not `kept` visible; `(n, d)` each."""
+def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor, noise: Tensor) -> None:
+    """Fit weights and the spread of errors to the values that are `known`, but not `kept` visible; `(n, d)` each.
+
+    `noise`: standard normal numbers `(n, d)`, for the errors that the Gaussian expects.
+    """
     groups, hidden = filler.groups, ((known - kept) > 0).numpy()
     apart = (filler.predictions(rows * kept, kept) - filler.means).numpy()
     truth, scale = (rows - filler.means).numpy(), groups.scale.numpy()
@@ -104,7 +110,7 @@ def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> 
     filler.weights[:, torch.from_numpy(tells)] = torch.from_numpy(found[:, tells]).float()
     numbers = tells & groups.number.numpy()[starts]  # of one encoded column each
     deadline.look()
-    simulated = (filler.errors(kept, torch.randn_like(rows)).numpy() / scale)[:, starts[numbers]]
+    simulated = (filler.errors(kept, noise).numpy() / scale)[:, starts[numbers]]
     first, second, wished = (part[:, starts[numbers]] for part in seen)
     left = wished - found[0, numbers] * first - found[1, numbers] * second
     wide, wanted = (covering(error, hidden[:, starts[numbers]]) for error in (simulated, left))

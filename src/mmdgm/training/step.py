@@ -18,7 +18,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from mmdgm.data.batches import Batches, Reading, Store, gather
-from mmdgm.devices import capture
+from mmdgm.devices import RANDOM, capture
 from mmdgm.distributed import mean_over_ranks
 from mmdgm.models import Trainable
 from mmdgm.models.vae import Terms
@@ -98,11 +98,12 @@ class Stepper:
         self._plan(batches, steps, rates, progress)
         taken, looks = 0, self.fabric.device.type == "cpu" and self.fabric.world_size == 1
         for step in steps:
-            self.generator.manual_seed(noise_seed(seed, step, self.fabric.global_rank))
-            if self.graph is not None:
-                self.graph.replay()
-            else:
-                self._step()
+            with RANDOM:
+                self.generator.manual_seed(noise_seed(seed, step, self.fabric.global_rank))
+                if self.graph is not None:
+                    self.graph.replay()
+                else:
+                    self._step()
             taken += 1
             if looks and is_over():
                 break
