@@ -57,7 +57,7 @@ class Steps:
         self.steps = min(steps_for(lambda: self.take(1), seconds), training.log_every)
 
     def take(self, steps: int) -> dict[str, float]:
-        return self.stepper.run(self.part.batches, 0, range(steps), [LEARNING_RATE] * steps, [0.0] * steps)
+        return self.stepper.run(self.part.batches, 0, range(steps), [LEARNING_RATE] * steps, [0.0] * steps)[1]
 
     def turn(self) -> float:
         self.take(self.steps)

@@ -5,11 +5,13 @@ import contextlib
 import ctypes
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.strategies.ddp import DDPStrategy
 
 from mmdgm.errors import InputError
@@ -19,6 +21,10 @@ logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # hides hints a
 Precision = Literal["32-true", "bf16-mixed"]
 WARM_UPS = 3
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
+
+
+# torch has one state of random numbers for all threads: whoever seeds it keeps others from it while it draws
+RANDOM = threading.RLock()
 
 
 class Machine(NamedTuple):
@@ -58,6 +64,29 @@ def pick_precision(name: Literal["auto"] | Precision, device: torch.device) -> P
 def bf16_is_fast() -> bool:
     """Return whether this CPU multiplies in bf16. Conv nets then train in two thirds of the time."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+@contextlib.contextmanager
+def seeded(seed: int, *, cuda: torch.device | None = None) -> Iterator[None]:
+    """Draw from this seed inside the context, alone among all threads; torch's state of before comes back after it."""
+    with RANDOM, torch.random.fork_rng([cuda] if cuda is not None else []):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Bring back torch's random state of before, which the steps inside change. Other threads may draw meanwhile."""
+    on_gpus = torch.cuda.is_available() and torch.cuda.is_initialized()
+    with RANDOM:
+        state, states = torch.random.get_rng_state(), torch.cuda.get_rng_state_all() if on_gpus else []
+    try:
+        yield
+    finally:
+        with RANDOM:
+            torch.random.set_rng_state(state)
+            if states:
+                torch.cuda.set_rng_state_all(states)
 
 
 def capture(function: Callable[[], None], *, warm_up: Callable[[], None] | None = None) -> torch.cuda.CUDAGraph:
@@ -112,6 +141,19 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, 2**30)
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def fabric_of_one(device: str, *, precision: Literal["auto"] | Precision) -> Fabric:
+    """Return a Fabric for this process alone, also inside a job of SLURM or torchrun."""
+    picked = pick_device(device)
+    fabric = Fabric(
+        accelerator=picked.type,
+        devices=1,
+        precision=pick_precision(precision, picked),
+        plugins=[LightningEnvironment()],
+    )
+    fabric.launch()
+    return fabric
 
 
 def make_fabric(machine: Machine = Machine(), *, precision: Literal["auto"] | Precision = "auto") -> Fabric:

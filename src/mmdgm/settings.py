@@ -143,18 +143,34 @@ def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
     before the setting existed. A setting without a default must be named.
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if not isinstance(values, Mapping):
+        raise InputError(f"{kind.__name__} is {values!r}, but named settings are expected")
     if unknown := set(values) - set(fields):
         raise InputError(f"{kind.__name__} has no setting {', '.join(sorted(unknown))}")
     if missing := set(fields) - set(values) - set(defaults(kind)):
         raise InputError(f"{kind.__name__} lacks the setting {', '.join(sorted(missing))}")
     hints = typing.get_type_hints(kind)
-    return kind(**{key: _from_plain(hints[key], value) for key, value in values.items()})
+    return kind(**{key: _from_plain(key, hints[key], value) for key, value in values.items()})
 
 
-def _from_plain(kind: Any, value: Any) -> Any:
+def _from_plain(name: str, kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         return from_json(typing.cast(type, kind), value)
+    if not any(_fits(alternative, value) for alternative in _alternatives(kind)):
+        raise InputError(f"{name} is {value!r}, which is of the wrong type")
     return tuple(value) if isinstance(value, list) else value
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    """Return whether a plain value is of a setting's type. Other types than those of settings are not checked."""
+    if typing.get_origin(kind) is tuple:
+        part = typing.get_args(kind)[0]
+        return isinstance(value, tuple | list) and all(_fits(part, item) for item in value)
+    if kind in (int, float):
+        return _is_a(kind, value) and math.isfinite(value)
+    if kind in (str, bool, type(None)) or typing.get_origin(kind) is typing.Literal:
+        return _is_a(kind, value)
+    return True
 
 
 def defaults(kind: Any) -> dict[str, Any]:

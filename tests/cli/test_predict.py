@@ -387,3 +387,21 @@ def test_mistakes(refused, tmp_path, trained, own, words, said):
     for name, place in {"OWN": own, "TRAINED": trained}.items():
         words = [word.replace(name, str(place)) for word in words]
     assert said in refused("predict", *words, watched=[own, trained])
+
+
+def test_names_of_classes_cannot_steer_the_terminal_or_a_spreadsheet(mmdgm, tmp_path):
+    names = ["=cmd|'/c calc'!A1", "\x1b]0;owned\x07"]
+    lines = [f'{i % 2}{i},"{names[i % 2]}"' for i in range(40)]
+    (tmp_path / "x.csv").write_text("a,kind\n" + "\n".join(lines) + "\n")
+    run = tmp_path / "run"
+    code, out, err = mmdgm(
+        "fit", tmp_path / "x.csv", "--target", "kind", "--epochs", 1, "--no-estimate", "--run-dir", run
+    )
+    assert code == 0, err
+    code, more, err_too = mmdgm("predict", run, tmp_path / "x.csv", "--out", tmp_path / "p.csv")
+    assert code == 0, err_too
+    assert not set("\x1b\x07") & set(out + err + more + err_too)
+    assert "\\x1b]0;owned\\x07" in out
+    rows = read_csv(tmp_path / "p.csv")[1:]
+    assert {row[1] for row in rows} <= {f"'{names[0]}", names[1]}
+    assert all(np.isfinite(float(score)) for row in rows for score in row[3:])

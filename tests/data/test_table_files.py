@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mmdgm.data.cells import number
 from mmdgm.data.table_files import cell_text, csv_bytes, filled_rows, oddities, read_sheet, table_format, values
-from mmdgm.data.tables import number
 from mmdgm.errors import InputError
 from small_datasets import input_error
 
@@ -334,3 +334,28 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch, package, name):
     monkeypatch.setitem(sys.modules, package, None)
     message = input_error(read_sheet, tmp_path / name)
     assert message == f'{tmp_path / name}: tables need pandas and pyarrow: pip install "mmdgm[tables]"'
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@sum", "'@sum"),
+        ("+cmd|x", "'+cmd|x"),
+        ("-", "'-"),
+        ("\tx", "'\tx"),
+        ("-1.5", "-1.5"),
+        ("+7e3", "+7e3"),
+        ("-inf", "-inf"),
+        ("a=b", "a=b"),
+        ("'quoted'", "'quoted'"),
+        ("", ""),
+    ],
+)
+def test_text_that_a_spreadsheet_would_compute_is_quoted_and_read_again(tmp_path, cell, written):
+    content = csv_bytes([cell, "b"], [[cell, "1"], ["x", cell]])
+    assert content.decode().splitlines()[1] == f"{written},1"
+    (tmp_path / "x.csv").write_bytes(content)
+    sheet = read_sheet(tmp_path / "x.csv")
+    assert sheet.header == [cell, "b"]
+    assert (sheet.column(cell), sheet.column("b")) == ([cell, "x"], ["1", cell])

@@ -13,7 +13,7 @@ from conftest import QUICK, without_times
 from mmdgm import MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.data import fills
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.estimators import base, classifiers
+from mmdgm.estimators import base, classifiers, training
 from mmdgm.propagation.all_rows import propagate_to_all
 
 
@@ -112,6 +112,7 @@ def test_a_warm_start_goes_on_from_the_last_weights(wine):
         model.set_params(hidden=(7,)).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::mmdgm.errors.CollapseWarning")  # it goes on from a model of one class
 def test_a_warm_start_learns_by_the_parameters_and_labels_of_now(wine):
     X, truth, _, y = wine
     model = MMVAClassifier(**QUICK, warm_start=True).fit(X, y)
@@ -167,7 +168,7 @@ class Broken(Exception):
 
 def break_training(monkeypatch, error, *, after=1):
     """Raise in the middle of every training that follows, after so many log lines."""
-    fit = base.Trainer.fit
+    fit = training.Trainer.fit
 
     def fit_a_little(self, store, *, on_log=(), **more):
         seen = []
@@ -179,7 +180,7 @@ def break_training(monkeypatch, error, *, after=1):
 
         return fit(self, store, on_log=[*on_log, listener], **more)
 
-    monkeypatch.setattr(base.Trainer, "fit", fit_a_little)
+    monkeypatch.setattr(training.Trainer, "fit", fit_a_little)
 
 
 @pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt(), InputError("wrong")], ids=lambda e: type(e).__name__)

@@ -20,6 +20,7 @@ def test_labels_of_any_type(wine):
     assert model.classes_.tolist() == [-1, 1]
 
 
+@pytest.mark.filterwarnings("ignore::mmdgm.errors.CollapseWarning")  # labels without a relation to X
 def test_minus_one_beside_another_marker_is_a_class(wine):
     X, y, *_ = wine
     for marker in (0, np.nan):

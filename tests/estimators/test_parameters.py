@@ -87,7 +87,7 @@ def refusal(check):
         ("margin", [-1, 0, "a", None], [1e-3, 3]),
         ("learning_rate", [0, -1e-3, np.nan], [1e-12, 10]),
         ("max_epochs", [0, -1, 1.5, True], [None, 1, np.int32(3)]),
-        ("batch_size", [0, 2.5], [None, 1]),
+        ("batch_size", [0, 1, 2.5], [None, 2]),
         ("max_time", [0, -1, np.inf], [None, 1e-3, 5]),
         ("validation_fraction", [0, 1, 1.0, -0.1], [None, 0.3]),
         ("n_iter_no_change", [0, None], [1]),

@@ -95,7 +95,8 @@ def test_columns_of_numbers_in_arrays_of_text_are_numbers(wine, form):
     np.testing.assert_array_equal(same.decision_function(form(text)), model.decision_function(with_holes))
     np.testing.assert_array_equal(same.impute(form(text), n_iter=3), model.impute(with_holes, n_iter=3))
     mixed = np.column_stack([text[:, :2], np.where(y == 0, "", np.where(y == 1, "1", "rosé"))])
-    model = MMVAClassifier(**QUICK).fit(form(mixed), y)
+    with pytest.warns(UserWarning, match="column 2 is taken as categories"):
+        model = MMVAClassifier(**QUICK).fit(form(mixed), y)
     assert kinds(model) == ["number", "number", "category"]
     assert model.codec_.table.columns[2].values == ("1", "rosé")
     known = model.codec_.encode(model._validate_X(form(mixed[y == 1]), reset=False))
@@ -362,16 +363,24 @@ def test_images_of_zeros_and_ones_are_not_cut_to_dark_bytes(dtype):
     assert (model.codec_.low, model.codec_.high) == (0, 1)
     expected = model.decision_function(X)
     np.testing.assert_array_equal(model.decision_function(X.astype(dtype)), expected)
-    if dtype != "uint8":  # bytes are grey values up to 255
-        same = clone(model).fit(X.astype(dtype), y)
-        np.testing.assert_array_equal(same.decision_function(X), expected)
+    same = clone(model).fit(X.astype(dtype), y)
+    np.testing.assert_array_equal(same.decision_function(X), expected)
 
 
 def test_bytes_are_grey_values_up_to_255():
-    X = load_digits().images[:60].astype(np.uint8)
+    X = (load_digits().images[:60] * 4).astype(np.uint8)
     model = MMVAClassifier(max_epochs=1, random_state=0, device="cpu", z=4).fit(X, DIGITS)
     assert (model.codec_.low, model.codec_.high) == (0, 255)
     np.testing.assert_allclose(model.inputs(X)[:, 0], X / 255, rtol=1e-6)
+
+
+def test_bytes_up_to_16_are_not_taken_as_black():
+    X = load_digits().images[:60]
+    model = MMCVAClassifier(max_epochs=1, random_state=0, device="cpu", z=4)
+    with pytest.warns(UserWarning, match=r"bytes up to 16, .*white"):
+        model.fit(X.astype(np.uint8), DIGITS)
+    assert (model.codec_.low, model.codec_.high) == (0, 16)
+    np.testing.assert_array_equal(model.decision_function(X), clone(model).fit(X, DIGITS).decision_function(X))
 
 
 def test_images_that_hold_no_numbers_are_refused(on_images):

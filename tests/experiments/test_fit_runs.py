@@ -14,7 +14,7 @@ import mmdgm
 from conftest import without_times
 from mmdgm.data.labeled_files import read_data
 from mmdgm.errors import InputError, TrainingStopped
-from mmdgm.estimators import base, fitting
+from mmdgm.estimators import fitting, training
 from mmdgm.experiments import run_folder
 from mmdgm.experiments.fit_runs import FitOptions, check_fit, fit_run
 from mmdgm.experiments.run_folder import RunFolder
@@ -137,7 +137,7 @@ def test_a_fit_that_cannot_work_leaves_a_stopped_run(data, tmp_path, quiet, monk
     def diverge(*words, **more):
         raise TrainingStopped("stopped at step 1: no number")
 
-    monkeypatch.setattr(base.Trainer, "fit", diverge)
+    monkeypatch.setattr(training.Trainer, "fit", diverge)
     with pytest.raises(TrainingStopped):
         fit_run(data, RunFolder(tmp_path / "run"), OPTIONS, console=quiet)
     result = json.loads((tmp_path / "run" / "result.json").read_text())

@@ -1,11 +1,14 @@
 """Rows as points: where an image's edges lie, and what of it a point keeps."""
 
+import time
+
 import numpy as np
+import pytest
 import torch
 from sklearn.datasets import load_digits
 
 from mmdgm.data.augmentation import upright
-from mmdgm.propagation.features import edges, outlines, points_of
+from mmdgm.propagation.features import edges, leading_directions, outlines, points_of, principal_directions
 
 
 def test_edges_lie_where_light_begins_and_in_its_direction():
@@ -48,3 +51,24 @@ def test_points_of_rows():
     torch.testing.assert_close(wide.norm(dim=1), torch.ones(50))
     images = torch.rand(70, 3, 16, 16, generator=generator)
     torch.testing.assert_close(points_of(images), outlines(images))
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 7), (40, 40), (20, 300)])
+def test_principal_directions_are_right_singular_vectors(n, d):
+    rows = torch.randn((n, d), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows -= rows.mean(dim=0)
+    expected = torch.linalg.svd(rows, full_matrices=False)[2][:5]
+    found = principal_directions(rows, 5).T.flip(0)
+    np.testing.assert_allclose((found * expected).sum(dim=1).abs(), 1, rtol=1e-9)
+
+
+def test_wide_rows_of_low_rank_have_as_few_directions():
+    rows = torch.randn(30, 2) @ torch.randn(2, 500)
+    assert principal_directions(rows - rows.mean(dim=0), 10).shape == (500, 2)
+    assert torch.isfinite(leading_directions(torch.ones(30, 500), 10)).all()
+
+
+def test_very_wide_rows_take_no_time():
+    began = time.monotonic()
+    assert leading_directions(torch.randn(300, 20_000), 30).shape == (300, 30)
+    assert time.monotonic() - began < 5

@@ -3,12 +3,25 @@
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
 
+from mmdgm.data import deadline
 from mmdgm.data.tables import Column
 from mmdgm.devices import Machine, make_fabric
 from mmdgm.inference.filling import draw_by, fill_by
 from mmdgm.models.filler import Filler
-from mmdgm.training.filling import BATCH, HIDDEN, STEPS, learn_weights, plan_of, train_filler
+from mmdgm.training.filling import (
+    BATCH,
+    COVERED,
+    HIDDEN,
+    PRIOR,
+    STEPS,
+    covering,
+    learn_weights,
+    nonnegative_weights,
+    plan_of,
+    train_filler,
+)
 
 COLUMNS = tuple(Column(name=name, kind="number", low=-4.0, high=4.0) for name in "abc")
 PLANS = ((20, None), (5 * BATCH, None), (20, 3), (10 * BATCH, 5))  # rows, and the largest number of epochs
@@ -85,7 +98,8 @@ def test_training_is_a_function_of_the_seed_and_leaves_the_random_state():
 
 
 def test_training_ends_when_time_is_over():
-    filler = trained(holes(table(80), 0.2), is_over=lambda: True, stride=5)
+    with deadline.ends_at(0):
+        filler = trained(holes(table(80), 0.2), stride=5)
     assert np.isfinite(fill_by(filler, holes(table(9), 0.5)[:, :, None, None])).all()
 
 
@@ -102,7 +116,31 @@ def test_weights_go_to_the_model_that_predicts_hidden_values(monkeypatch):
     kept = (torch.rand(500, 2) >= HIDDEN).float()
     predicted = torch.stack([truth + 0.01 * torch.randn(500, 2), torch.randn(500, 2)])
     monkeypatch.setattr(Filler, "predictions", lambda self, x, observed: predicted)
-    learn_weights(filler, truth, known, kept)
+    learn_weights(filler, truth, known, kept, torch.randn_like(truth))
     assert (filler.weights[0] > 0.85).all()
     assert (filler.weights[1] < 0.15).all()
     assert (filler.spread < 0.3).all()
+
+
+def test_weights_are_those_of_nonnegative_least_squares():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 50, 40))
+    truth = rng.normal(size=(50, 40)) + a * rng.normal(size=40) + b * rng.normal(size=40)
+    b[:, :3] = a[:, :3]  # a network that stands in for the Gaussian
+    gram = np.stack([[(p * q).sum(axis=0) for q in (a, b)] for p in (a, b)])
+    found = nonnegative_weights(gram, np.stack([(p * truth).sum(axis=0) for p in (a, b)]))
+    kinds = set()
+    for j in range(40):
+        penalty = PRIOR**0.5 * np.eye(2)
+        design = np.vstack([np.stack([a[:, j], b[:, j]], axis=1), penalty])
+        expected, _ = nnls(design, np.concatenate([truth[:, j], penalty.sum(axis=1) / 2]))
+        np.testing.assert_allclose(found[:, j], expected, atol=1e-9)
+        kinds.add(tuple(expected > 0))
+    assert len(kinds) == 4
+
+
+def test_covering_is_the_quantile_of_each_column_s_hidden_errors():
+    rng = np.random.default_rng(0)
+    errors, hidden = rng.normal(size=(60, 9)), rng.random((60, 9)) < 0.2
+    expected = [np.quantile(np.abs(errors[hidden[:, j], j]), COVERED) for j in range(9)]
+    np.testing.assert_allclose(covering(errors, hidden), expected)

@@ -10,6 +10,7 @@ from rich.table import Table
 from mmdgm.cli.common import Device, Json, Labels, Seed, err, out, print_json, say
 from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import pick_device
+from mmdgm.errors import printable
 from mmdgm.experiments.fit_runs import MODELS, FitOptions, check_fit, fit_run
 from mmdgm.experiments.honest_estimate import add_estimate
 from mmdgm.experiments.run_folder import RunFolder
@@ -84,7 +85,7 @@ def table_of(counts: dict[str, Any]) -> Table:
     """Return a table with the number of rows of each class."""
     table = Table("class", "labeled rows", box=None)
     for name, n in counts["labeled_per_class"].items():
-        table.add_row(escape(name), f"{n:,}")
+        table.add_row(escape(printable(name)), f"{n:,}")
     table.add_row("unlabeled", f"{counts['unlabeled']:,}")
     if counts["skipped_files"]:
         table.add_row("skipped files", f"{counts['skipped_files']:,}")

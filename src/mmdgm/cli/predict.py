@@ -1,7 +1,5 @@
 """The command `mmdgm predict`."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,8 +24,8 @@ from mmdgm.cli.common import (
     warnings_as_lines,
 )
 from mmdgm.data.input_rows import ARRAYS, InputRows, read_rows
-from mmdgm.data.table_files import table_format
-from mmdgm.errors import InputError
+from mmdgm.data.table_files import csv_bytes, table_format
+from mmdgm.errors import InputError, printable
 from mmdgm.experiments.run_folder import load
 from mmdgm.files import write_whole
 
@@ -85,7 +83,7 @@ def predict(
     if not as_json:
         table = Table("class", "rows", box=None)
         for name, count in [*counts.items(), *([("skipped", rows.skipped)] if rows.skipped else [])]:
-            table.add_row(escape(name), f"{count:,}")
+            table.add_row(escape(printable(name)), f"{count:,}")
         out.print(table)
 
 
@@ -109,10 +107,9 @@ def csv_file(inputs: list[Path], to: Path | None) -> Path:
 
 def csv_content(rows: InputRows, scores: NDArray[Any], classes: list[str]) -> bytes:
     """Return the CSV file: one line per row, scores with all digits."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["input", "prediction", "missing", *(f"score_{name}" for name in classes)])
     missing = np.asarray(rows.missing).reshape(len(rows.x), -1).sum(1)
-    for name, count, line in zip(rows.names, missing, scores, strict=True):
-        writer.writerow([name, classes[line.argmax()], count, *line])
-    return text.getvalue().encode(errors="surrogateescape")  # a file name need not be UTF-8
+    lines = [
+        [name, classes[line.argmax()], str(count), *map(str, line.tolist())]
+        for name, count, line in zip(rows.names, missing, scores, strict=True)
+    ]
+    return csv_bytes(["input", "prediction", "missing", *(f"score_{name}" for name in classes)], lines)

@@ -1,5 +1,6 @@
 """The command `mmdgm suggest`."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,9 @@ def suggest(
     file = with_ending(to or labels or data.resolve().parent / f"{name}-labels.csv", ".csv")
     say(own.notes)
     known = ~is_unlabeled(own.y, own.unlabeled)
-    found = suggestions(own.x, n, own.y, unlabeled=own.unlabeled, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the important warnings are in the notes
+        found = suggestions(own.x, n, own.y, unlabeled=own.unlabeled, random_state=seed)
     rows = found.rows.tolist()
     given = {int(row): str(own.y[row]) for row in np.flatnonzero(known)}
     write_whole(file, label_file(given, rows, own.files, columns_of(own)))

@@ -5,26 +5,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data.tables import holds_numbers, is_empty, is_missing, number
+from mmdgm.data.cells import check_kinds, holds_numbers, is_empty, is_missing, number
+from mmdgm.errors import InputError
 
 Values = NDArray[np.float32]
+WHITE, DARK = 255, 32  # bytes that are grey values reach white, or at least DARK in some image
 
 
 def as_array(X: Any, numeric: list[bool] | None = None) -> Any:
     """Convert lists to an array in which numbers beside text stay numbers. Data frames are returned unchanged.
 
+    Masked entries of numpy's masked arrays are missing values.
     If all cells are text, they are read like the cells of a CSV file. Empty cells are missing values. A column holds
     numbers if `numeric` says so. Without `numeric`, it holds numbers if all its non-empty cells are numbers.
     """
     if hasattr(X, "iloc") or hasattr(X, "toarray"):
         return X
-    array = np.asarray(X)
+    X = _unmasked(X) if isinstance(X, np.ma.MaskedArray) else X
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise InputError("X: the rows do not have the same number of values") from None
+    check_kinds("X", array)
     if array.dtype.kind not in "US" or array.ndim != 2:
         return array
     given = array if isinstance(X, np.ndarray) else np.array(X, dtype=object)
     if not all(isinstance(value, str | bytes) for value in given.flat):
         return given
-    cells = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    try:
+        cells = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError:
+        raise InputError("X holds bytes that are no UTF-8 text; decode them first") from None
     if numeric is None or len(numeric) != cells.shape[1]:
         numeric = [holds_numbers(column) for column in cells.T]
     read = np.empty(cells.shape, object)
@@ -34,12 +45,50 @@ def as_array(X: Any, numeric: list[bool] | None = None) -> Any:
     return read.astype(np.float64) if only_numbers else read
 
 
+def _unmasked(X: Any) -> NDArray[Any]:
+    """A masked array with missing values, NaN or None, in place of its masked entries."""
+    if not np.ma.getmaskarray(X).any():
+        return np.asarray(X)
+    holds_floats, is_number = X.dtype.kind == "f", X.dtype.kind in "iub"
+    if holds_floats or is_number:
+        return np.asarray((X if holds_floats else X.astype(np.float64)).filled(np.nan))
+    objects: NDArray[Any] = np.ma.getdata(X).astype(object)
+    objects[np.ma.getmaskarray(X)] = None
+    return objects
+
+
+def as_floats(objects: NDArray[Any]) -> NDArray[np.float64]:
+    """An array of objects as floats, with NaN for missing values."""
+    try:
+        return np.where(is_missing(objects.ravel()).reshape(objects.shape), np.nan, objects).astype(np.float64)
+    except OverflowError:
+        raise InputError("X holds a number that is too large") from None
+    except ValueError as error:
+        raise InputError(f"X holds text that is no number ({error})") from None
+
+
 def _value(cell: str, numeric: bool) -> float | str | None:
     """Value of a text cell. In a numeric column, text that is not a number is kept; a later check reports it."""
     if is_empty(cell):
         return np.nan if numeric else None
     found = number(cell) if numeric else None
     return cell if found is None else found
+
+
+def highest_byte(X: NDArray[np.uint8]) -> int:
+    """The value of images of bytes that counts as white: 255, or the highest one if all are below DARK.
+
+    Such bytes are no grey values, but small numbers such as 0 and 1.
+    """
+    top = int(X.max(initial=0))
+    return WHITE if top >= DARK else max(top, 1)
+
+
+def about_bytes(X: Any) -> str | None:
+    """A warning about images of bytes that are not taken as grey values up to 255; None for zeros and ones."""
+    if getattr(X, "dtype", None) != np.uint8 or np.ndim(X) < 3 or (top := highest_byte(X)) in (1, WHITE):
+        return None
+    return f"the images hold bytes up to {top}, which counts as white; if they are dark, give floats: X / {WHITE}"
 
 
 def columns_of(X: Any) -> list[NDArray[Any]]:

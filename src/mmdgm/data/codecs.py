@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data.arrays import categorical_columns, columns_of
+from mmdgm.data.arrays import categorical_columns, columns_of, highest_byte
 from mmdgm.data.batches import Shape
+from mmdgm.data.cells import is_missing, oddity
 from mmdgm.data.contrast import local_contrast
 from mmdgm.data.tables import Table
 from mmdgm.errors import InputError
+from mmdgm.settings import from_json
 
 Values = NDArray[np.float32]
 SEVERAL = 5  # images needed before uniform darkness suggests a wrong scale
@@ -29,6 +31,14 @@ class TableCodec:
     @classmethod
     def learn(cls, X: Any, names: list[str]) -> "TableCodec":
         return cls(table=Table.learn(columns_of(X), names, categorical_columns(X)))
+
+    def oddities(self, X: Any) -> list[str]:
+        """Warnings about columns of categories that were probably meant otherwise."""
+        found = []
+        for column, cells in zip(self.table.columns, columns_of(X), strict=True):
+            if column.kind == "category" and any(isinstance(value, str) for value in column.values):
+                found.append(oddity(column.name, cells[~is_missing(cells)].tolist()))
+        return [line for line in found if line is not None]
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +99,7 @@ class ImageCodec:
     ) -> "ImageCodec":
         """The codec of these training images. `scale` is the divisor of their values, if it is known."""
         if scale is not None or X.dtype == np.uint8:
-            low, high = 0.0, scale or 255.0
+            low, high = 0.0, scale or float(highest_byte(X))
         else:
             low, high = float(np.nanmin(X)), float(np.nanmax(X))
             low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
@@ -186,7 +196,12 @@ Codec = TableCodec | ImageCodec
 
 def codec_from_json(values: dict[str, Any]) -> Codec:
     """The codec that `to_json` wrote."""
+    if not isinstance(values, dict) or values.get("kind") not in ("table", "images"):
+        raise InputError("config.json: the codec is neither of a table nor of images")
     values = dict(values)
     if values.pop("kind") == "table":
-        return TableCodec(table=Table.from_json(values["columns"]))
-    return ImageCodec(**{**values, "size": tuple(values["size"])})
+        return TableCodec(table=Table.from_json(values.get("columns")))
+    codec = from_json(ImageCodec, values)
+    if len(codec.size) not in (2, 3) or min(codec.size) < 1 or codec.high <= codec.low:
+        raise InputError("config.json: the codec is not one of images")
+    return codec

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data.arrays import first_row_without_values, missing_entries
+from mmdgm.data.arrays import WHITE, about_bytes, first_row_without_values, highest_byte, missing_entries
+from mmdgm.data.cells import holds_numbers
 from mmdgm.data.image_files import read_class_folders
 from mmdgm.data.label_files import read_labels_of_rows
 from mmdgm.data.labels import is_unlabeled, minus_one_is_a_class, read_labels
 from mmdgm.data.npz import checked_values, read_npz
 from mmdgm.data.table_files import oddities, read_sheet, table_format, values
-from mmdgm.data.tables import holds_numbers
 from mmdgm.errors import InputError
 
 SIZE, LARGEST_SIDE = (32, 32), 512  # default size and largest side of images
@@ -129,6 +129,7 @@ def read_npz_data(path: Path, mark: str | None, *, any_labels: bool = False) -> 
         raise InputError(f"{path}: y holds {y.dtype}, but numbers or text are expected")
     y = y.ravel().astype(str) if y.dtype.kind == "S" else y.ravel()
     unlabeled, notes = _marker(path, y, mark)
+    notes += [f"{path}: {line}"] if (line := about_bytes(x)) is not None else []
     return LabeledData(path=path, kind="npz", x=x, y=y, unlabeled=unlabeled, notes=notes)
 
 
@@ -150,10 +151,11 @@ def _marker(path: Path, y: NDArray[Any], mark: str | None) -> tuple[Any, list[st
 def read_image_data(path: Path, mark: str | None, size: tuple[int, int], *, any_labels: bool = False) -> LabeledData:
     """Read a folder with one subfolder of images per class; or without subfolders, if the data may have no labels."""
     images = read_class_folders(path, size, unlabeled="unlabeled" if mark is None else mark, flat=any_labels)
+    dark = highest_byte(images.pixels) < WHITE
     return LabeledData(
         path=path,
         kind="images",
-        x=images.pixels,
+        x=(images.pixels / np.float32(WHITE)) if dark else images.pixels,  # image files do say what is white
         y=np.array(images.labels),
         unlabeled="",
         skipped=len(images.broken),

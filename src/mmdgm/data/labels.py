@@ -9,6 +9,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from mmdgm.data.cells import number
 from mmdgm.errors import InputError
 
 Codes = NDArray[np.int64]
@@ -21,15 +22,33 @@ def is_nan(value: Any) -> bool:
     return not isinstance(equal, bool | np.bool_) or not equal
 
 
+def as_labels(y: Any) -> NDArray[Any]:
+    """One column of labels. Raises InputError for labels that would silently become others."""
+    if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
+        raise InputError("y is a masked array; write the marker of unlabeled rows into it, such as y.filled(-1)")
+    y = np.asarray(column_or_1d(y, warn=True))
+    kinds = {bytes} if y.dtype.kind == "S" else set(map(type, y)) if y.dtype.kind == "O" else set()
+    if bytes in kinds:
+        raise InputError("y holds bytes; give text, such as y.astype(str)")
+    if y.dtype.kind not in "OfiubUS":
+        raise InputError(f"y holds {y.dtype} values; give numbers or text")
+    for kind in kinds:
+        if kind.__hash__ is None:
+            raise InputError(f"y holds {kind.__name__} values; give numbers or text")
+    labels: NDArray[Any] = y
+    return labels
+
+
 def minus_one_is_a_class(labels: NDArray[Any], marker: Any) -> bool:
     """Whether the marker is −1 but the labels are −1 and 1. Then −1 is a class, as in many data sets."""
-    return bool(not is_nan(marker) and marker == -1 and set(labels.tolist()) == {-1, 1})
+    return bool(not is_nan(marker) and marker in (-1, "-1") and set(labels.tolist()) == {-1, 1})
 
 
 def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None = None) -> NDArray[np.bool_]:
     """Boolean mask of the rows where y equals the marker. All False if the marker is None, or if −1 is a class.
 
-    The marker may be NaN. `classes`: the known classes; None: y holds all classes.
+    Numbers equal a marker that is the same number as text, and the other way round. The marker may be NaN.
+    `classes`: the known classes; None: y holds all classes.
     """
     if marker is None or minus_one_is_a_class(y if classes is None else classes, marker):
         return np.zeros(len(y), bool)
@@ -38,8 +57,8 @@ def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None =
     if y.dtype.kind in "US":
         return np.asarray(y == str(marker))
     if y.dtype.kind == "O":  # the marker may also occur as text
-        return np.array([not is_nan(value) and value in (marker, str(marker)) for value in y], bool)
-    return np.asarray(y == marker)
+        return np.array([not is_nan(value) and (value == marker or str(value) == str(marker)) for value in y], bool)
+    return np.asarray(y == (number(marker) if isinstance(marker, str) else marker))
 
 
 def holds_classes(y: Any, marker: Any) -> bool:
@@ -47,7 +66,7 @@ def holds_classes(y: Any, marker: Any) -> bool:
     array = np.asarray(y)
     if array.ndim > 1 and array.shape[1] != 1:
         return False
-    y = column_or_1d(y)
+    y = as_labels(y if array.ndim < 2 else array.ravel())
     known = y[~is_unlabeled(y, marker)]
     refuse_missing(known, marker)
     return type_of_target(known, input_name="y") in ("binary", "multiclass")
@@ -66,7 +85,7 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
     """Sorted classes, and each row's class index, −1 for unlabeled rows."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    y = column_or_1d(y, warn=True)
+    y = as_labels(y)
     unlabeled = is_unlabeled(y, marker)
     if minus_one_is_a_class(y, marker):
         warnings.warn(
@@ -117,7 +136,10 @@ def class_factors(class_weight: Any, classes: NDArray[Any], codes: Codes) -> NDA
             raise InputError(f"class_weight={class_weight!r}: give 'balanced', a dict or None")
         factors = counts.sum() / (len(classes) * counts)
     elif isinstance(class_weight, dict):
-        factors = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], float)
+        known = classes.tolist()
+        if unknown := [label for label in class_weight if label not in known]:
+            raise InputError(f"class_weight: there is no class {unknown[0]!r}; the classes are {known}")
+        factors = _numbers([class_weight.get(label, 1.0) for label in known], "class_weight: give numbers as factors")
     else:
         raise InputError("class_weight: give 'balanced', a dict from label to factor, or None")
     if not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
@@ -129,9 +151,16 @@ def check_prior(class_prior: Any, classes: NDArray[Any]) -> None:
     """Raise InputError if given shares of the classes are none."""
     if class_prior is None:
         return
-    prior = np.asarray(class_prior, float)
-    if prior.shape != (len(classes),) or (prior < 0).any() or abs(prior.sum() - 1) > 1e-3:
+    prior = _numbers(class_prior, "class_prior: give numbers")
+    if prior.shape != (len(classes),) or not (prior >= 0).all() or abs(prior.sum() - 1) > 1e-3:
         raise InputError(f"class_prior: give {len(classes)} shares, one per class in sorted order, that sum to 1")
+
+
+def _numbers(values: Any, otherwise: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(otherwise) from None
 
 
 def shares(codes: Codes, n_classes: int) -> NDArray[np.float64]:

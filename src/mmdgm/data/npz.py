@@ -1,15 +1,16 @@
 """Users' npz files: read and write arrays."""
 
 import io
+import math
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.errors import InputError
+from mmdgm.data.packed import check_size
+from mmdgm.errors import InputError, one_line
 from mmdgm.files import write_whole
 
 
@@ -29,13 +30,28 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
         if path.is_file() and not zipfile.is_zipfile(path):
             raise InputError(f"{path}: is no npz file; make one with numpy.savez(path, x=...)")
         with np.load(path, allow_pickle=False) as archive:
+            for info in archive.zip.infolist():
+                _check_header(path, archive.zip, info)
             return {name: _array(path, archive, name) for name in archive}
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: cannot be read as an npz file ({error})") from None
+    except InputError:
+        raise
+    except Exception as error:  # zipfile and numpy raise errors of many types on broken files
+        raise InputError(f"{path}: cannot be read as an npz file ({one_line(error)})") from None
+
+
+def _check_header(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    """Raise InputError if an array's header promises other bytes than there are, before memory is reserved."""
+    check_size(path, info.compress_size, info.file_size)
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+        promised, left = math.prod(shape) * dtype.itemsize, info.file_size - file.tell()
+    if not dtype.hasobject and promised != left:
+        name = info.filename.removesuffix(".npy")
+        raise InputError(f"{path}: {name} should be {promised:,} bytes of {dtype}, but holds {left:,}")
 
 
 def _array(path: Path, archive: Any, name: str) -> NDArray[Any]:

@@ -5,7 +5,6 @@ unchanged; an empty cell is a missing value. Columns of Parquet files have types
 """
 
 import csv
-import gzip
 import io
 import math
 import zlib
@@ -17,12 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data.tables import holds_numbers, is_empty, number
+from mmdgm.data.cells import holds_numbers, is_empty, number, oddity
+from mmdgm.data.packed import unpacked
 from mmdgm.errors import InputError
 
 DELIMITERS = {"csv": ",", "tsv": "\t", "txt": "\t", "parquet": None}
 NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"}  # names of types in pandas
 TEXT = "string"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # beginnings of cells that spreadsheets compute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +132,8 @@ def _read_text(path: Path, delimiter: str) -> Any:
     cells = cells[cells[0].notna()]
     if cells[cells.columns[-1]].isna().any():
         raise InputError(f"{path}: {_fault(text, delimiter)}")
+    if any(f"'{sign}" in text for sign in FORMULA):
+        header, cells = [unquoted(name) for name in header or []], cells.map(unquoted)
     return cells.iloc[1:].set_axis(header, axis=1)
 
 
@@ -144,8 +147,8 @@ def _check_header(path: Path, header: list[str] | None, delimiter: str) -> None:
 
 def _text(path: Path) -> str:
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            return file.read().decode("utf-8-sig")
+        content = unpacked(path) if path.suffix.lower() == ".gz" else path.read_bytes()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is no UTF-8 text (byte {error.start}); save it in UTF-8") from None
 
@@ -192,21 +195,9 @@ def _numbers(sheet: Sheet, name: str, *, typed: bool) -> NDArray[np.float64]:
 
 def oddities(sheet: Sheet, names: list[str], numeric: list[bool]) -> list[str]:
     """Warnings about columns that were probably meant as numbers, or have too many categories."""
-    lines = []
-    for name, is_numeric in zip(names, numeric, strict=True):
-        if is_numeric:
-            continue
-        cells = [cell for cell in sheet.column(name) if not is_empty(cell)]
-        odd = [cell for cell in cells if number(cell) is None]
-        different = len(set(cells))
-        if odd and 2 * len(odd) <= len(cells):
-            lines.append(
-                f"column {name} is taken as categories: {len(odd):,} of its {len(cells):,} values are no numbers, "
-                f"such as {odd[0]!r}; leave a cell empty where a value is missing"
-            )
-        elif different > max(20, len(cells) // 2):
-            lines.append(f"column {name} has {different:,} categories in {len(cells):,} values; better leave it out")
-    return lines
+    text = [name for name, is_numeric in zip(names, numeric, strict=True) if not is_numeric]
+    found = [oddity(name, [cell for cell in sheet.column(name) if not is_empty(cell)]) for name in text]
+    return [line for line in found if line is not None]
 
 
 def _typed_text(value: Any) -> str:
@@ -236,7 +227,18 @@ def filled_rows(sheet: Sheet, names: list[str], filled: NDArray[Any], missing: N
 
 
 def csv_bytes(header: list[str], rows: list[list[str]]) -> bytes:
-    """A CSV file's content."""
+    """A CSV file's content. Names of files need not be UTF-8."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    csv.writer(text, lineterminator="\n").writerows([quoted(cell) for cell in row] for row in (header, *rows))
     return text.getvalue().encode(errors="surrogateescape")
+
+
+def quoted(cell: str) -> str:
+    """A cell with an apostrophe before it if a spreadsheet would take its text as a formula. Numbers stay."""
+    return f"'{cell}" if cell.startswith(FORMULA) and number(cell) is None else cell
+
+
+def unquoted(cell: Any) -> Any:
+    """The cell that `quoted` was given."""
+    text = isinstance(cell, str) and cell.startswith("'") and quoted(cell[1:]) == cell
+    return cell[1:] if text else cell

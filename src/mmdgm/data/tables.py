@@ -6,18 +6,21 @@ standard deviation, so that a pixel that is almost always dark gets little weigh
 0 or 1. A column of categories becomes one 0/1 column per category. Missing values are NaN on both sides.
 """
 
-import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mmdgm.data.cells import check_kinds, is_missing
 from mmdgm.errors import InputError
+from mmdgm.settings import from_json
 
 Kind = Literal["number", "binary", "category"]
 BULK = 3.0
+MOST_CATEGORIES = 1000  # a column with more of them must repeat each, on average, or it is one of identifiers
+MOST_VALUES = 2**28  # of the encoded rows: 1 GB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +49,11 @@ class Column:
     def encode(self, column: NDArray[Any]) -> NDArray[np.float32]:
         """Encode `(rows,)` to `(rows, width)`. An unknown category becomes a missing value."""
         if self.kind == "category":
-            codes = np.stack([column == value for value in self.values], axis=1).astype(np.float32)
-            return np.asarray(np.where(codes.any(axis=1, keepdims=True), codes, np.nan), np.float32)
+            numbers = {value: number for number, value in enumerate(self.values)}
+            found = np.array([numbers.get(value, -1) for value in column.tolist()], np.int64)
+            codes: NDArray[np.float32] = (found[:, None] == np.arange(len(self.values))).astype(np.float32)
+            codes[found < 0] = np.nan
+            return codes
         if self.kind == "binary":
             low, high = self.values
             return np.asarray((column.astype(np.float64) - low) / (high - low), np.float32)[:, None]
@@ -76,12 +82,17 @@ def unsquash(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def learn_column(name: str, column: NDArray[Any], *, category: bool = False) -> Column:
     """The Column that describes these observed values. With `category`, objects and text are always categories."""
+    check_kinds(f"column {name}", column)
     observed = column[~is_missing(column)]
     if not len(observed):
         raise InputError(f"column {name} has no observed value; leave it out")
     if observed.dtype.kind in "OUS":
-        values = _values(name, observed)
+        values = _values(observed)
         if category or any(isinstance(value, str | bytes) for value in values):
+            if len(values) > max(MOST_CATEGORIES, len(observed) // 2):
+                raise InputError(
+                    f"column {name} has {len(values):,} categories in {len(observed):,} values; leave it out"
+                )
             return Column(name=name, kind="category", values=values, high=1.0)
         if all(isinstance(value, bool) for value in values):
             return Column(name=name, kind="binary", values=(False, True), high=1.0)
@@ -123,31 +134,6 @@ def share_scale(columns: list[Column]) -> list[Column]:
     return shared
 
 
-def is_empty(cell: str) -> bool:
-    """Whether a text cell holds no value."""
-    return not cell.strip()
-
-
-def number(cell: str) -> float | None:
-    """The number in a cell: NaN if the cell is empty, None if it is not a number."""
-    try:
-        return None if "_" in cell else float(cell)  # Python would accept 1_000
-    except ValueError:
-        return math.nan if is_empty(cell) else None
-
-
-def holds_numbers(cells: Iterable[str]) -> bool:
-    """Whether all non-empty cells are numbers."""
-    return all(number(cell) is not None for cell in cells)
-
-
-def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Boolean mask of NaN or None in a column."""
-    if column.dtype.kind == "O":
-        return np.array([value is None or value != value for value in column], bool)
-    return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
-
-
 def as_numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
     """A column as finite numbers, with NaN for missing values. Raises InputError for other values."""
     try:
@@ -159,15 +145,9 @@ def as_numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
     return numbers
 
 
-def _values(name: str, observed: NDArray[Any]) -> tuple[Any, ...]:
-    """Distinct values of a column of objects or text, sorted by type and value.
-
-    Raises InputError for values that are neither text nor numbers.
-    """
+def _values(observed: NDArray[Any]) -> tuple[Any, ...]:
+    """Distinct values of a column of objects or text, sorted by type and value."""
     values = {value.item() if isinstance(value, np.generic) else value for value in observed.tolist()}
-    for value in values:
-        if not isinstance(value, str | bytes) and not hasattr(value, "__float__"):
-            raise InputError(f"column {name} holds {type(value).__name__} values; give numbers, text or booleans")
     return tuple(sorted(values, key=lambda value: (str(type(value)), value)))
 
 
@@ -184,6 +164,12 @@ class Table:
             learn_column(name, column, category=i in categories)
             for i, (name, column) in enumerate(zip(names, columns, strict=True))
         ]
+        widest = max(learned, key=lambda column: column.width)
+        if len(columns[0]) * sum(column.width for column in learned) > MOST_VALUES and widest.width > 1:
+            raise InputError(
+                f"the columns make more than {MOST_VALUES:,} values; leave out those of most categories, such as "
+                f"column {widest.name} with {widest.width:,}"
+            )
         return cls(columns=tuple(share_scale(learned)))
 
     @property
@@ -194,6 +180,7 @@ class Table:
         """Encode columns `(rows,)` to rows `(rows, width)`, with NaN for missing values."""
         parts = []
         for known, column in zip(self.columns, columns, strict=True):
+            check_kinds(f"column {known.name}", column)
             missing = is_missing(column)
             if known.kind != "category":
                 column = as_numbers(known.name, column)
@@ -213,5 +200,10 @@ class Table:
         return [asdict(column) for column in self.columns]
 
     @classmethod
-    def from_json(cls, values: list[dict[str, Any]]) -> "Table":
-        return cls(columns=tuple(Column(**{**v, "values": tuple(v["values"])}) for v in values))
+    def from_json(cls, values: Any) -> "Table":
+        """The table that `to_json` wrote. Raises InputError for anything else."""
+        columns = [from_json(Column, column) for column in values] if isinstance(values, list) else []
+        few = {"number": 0, "binary": 2, "category": 1}  # least numbers of values
+        if not columns or any(len(column.values) < few[column.kind] or not column.scale for column in columns):
+            raise InputError("config.json: the codec's columns are not those of a table")
+        return cls(columns=tuple(columns))

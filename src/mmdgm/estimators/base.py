@@ -1,10 +1,11 @@
 """The base class of all estimators: it connects users' arrays with a model. It contains no mathematics."""
 
 import copy
+import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -17,21 +18,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mmdgm.data.arrays import as_array, first_row_without_values, missing_entries, restore
-from mmdgm.data.batches import Reading, Store
+from mmdgm.data import deadline
+from mmdgm.data.arrays import about_bytes, as_array, first_row_without_values, missing_entries, restore
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
 from mmdgm.data.fills import column_means, fill_from_neighbours, takes_long
-from mmdgm.devices import Machine, make_fabric
+from mmdgm.devices import fabric_of_one
 from mmdgm.errors import InputError
 from mmdgm.estimators.fitting import (
     STRIDE,
-    EarlyStopping,
-    FitRun,
-    History,
-    lengths_of,
     likelihood_of,
-    refill,
-    take_over_networks,
 )
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.estimators.saving import read_estimator, write_estimator
@@ -41,9 +36,7 @@ from mmdgm.inference.imputation import impute
 from mmdgm.inference.per_row import Values, chunk_size, in_chunks, row_noise
 from mmdgm.models import VAE, ClassWeights, VAEConfig
 from mmdgm.models.filler import Filler
-from mmdgm.progress import Display
 from mmdgm.training.filling import train_filler
-from mmdgm.training.trainer import Trainer
 
 Labels = NDArray[np.int64]  # class numbers; −1: unlabeled
 Network = Literal["auto", "mlp", "conv"]
@@ -100,9 +93,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _learn_codec(self, X: Any) -> Codec:
         if not hasattr(X, "iloc") and X.ndim > 2:
+            if (line := about_bytes(X)) is not None:
+                warnings.warn(line, UserWarning, stacklevel=5)
             return ImageCodec.learn(X, gaussian=self.likelihood == "gaussian")
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
-        return TableCodec.learn(X, [str(name) for name in names])
+        codec = TableCodec.learn(X, [str(name) for name in names])
+        for line in codec.oddities(X):
+            warnings.warn(line, UserWarning, stacklevel=5)
+        return codec
 
     def inputs(self, X: Any, *, filled: bool = False) -> Values:
         """Return rows as inputs of the fitted networks, `(rows, channels, height, width)`; NaN: missing.
@@ -154,10 +152,12 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Restore the estimator if the fit fails."""
-        before = dict(self.__dict__)
+        """A fit: restore the estimator if it fails, and let its work look at the clock if there is a `max_time`."""
+        check_parameters(self.get_params(deep=False), self._config_class, optional=self._optional)
+        before, end = dict(self.__dict__), math.inf if self.max_time is None else time.monotonic() + self.max_time
         try:
-            yield
+            with deadline.ends_at(end):
+                yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -177,15 +177,14 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.fill_ = column_means(x)
         return x, seed
 
-    def _fill(self, x: Values, *, seed: int, began: float) -> Values:
+    def _fill(self, x: Values, *, seed: int) -> Values:
         """Return training rows x with values for the missing ones. For a table, first train the model of them."""
         if isinstance(self.codec_, TableCodec):
             if not self._going_on():
                 self._say("learning to fill missing values")
-                columns, fabric = self.codec_.table.columns, make_fabric(Machine("cpu"), precision="32-true")
-                flat, is_over = x.reshape(len(x), -1), self._clock(began)
-                limits: dict[str, Any] = {"max_epochs": self.max_epochs, "is_over": is_over, "stride": STRIDE}
-                self.filler_ = train_filler(flat, columns, seed=seed, fabric=fabric, **limits)
+                columns, fabric = self.codec_.table.columns, fabric_of_one("cpu", precision="32-true")
+                limits: dict[str, Any] = {"max_epochs": self.max_epochs, "stride": STRIDE}
+                self.filler_ = train_filler(x.reshape(len(x), -1), columns, seed=seed, fabric=fabric, **limits)
             return x if self.filler_ is None else fill_by(self.filler_, x)
         self.filler_ = None
         if takes_long(x):
@@ -198,59 +197,6 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def _clock(self, began: float) -> Callable[[], bool]:
-        """Return a function that says whether `max_time` is over."""
-        return lambda: self.max_time is not None and time.monotonic() - began > self.max_time
-
-    def _train(
-        self,
-        store: Store,
-        seed: int,
-        *,
-        n_labeled: int,
-        began: float,
-        run: FitRun,
-        weights: ClassWeights = ClassWeights(),
-        accuracy: Any = None,
-    ) -> None:
-        """Train on a store of rows, in which missing values have first guesses; `n_labeled` rows have labels.
-
-        `began`: when `fit` began, by `time.monotonic`. `accuracy`: a function of the model, for early stopping. The
-        objective uses the current parameters and labels, also if training continues the networks of the last fit.
-        """
-        config = self._config(self.codec_)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = self._build(config, n_rows=max(n_labeled, 1), weights=weights)
-            if self._going_on():
-                take_over_networks(model, self.model_)
-            history, stopping = History(), None
-            if accuracy is not None:
-                stopping = EarlyStopping(model, lambda: accuracy(model), patience=self.n_iter_no_change)
-            lengths = lengths_of(self, len(store.x))
-            fabric = make_fabric(Machine(self.device), precision=lengths.precision)
-            trainer = Trainer(model, lengths.training(store), fabric=fabric, stride=STRIDE)
-
-            is_over = self._clock(began)
-            with Display(type(self).__name__, self._console) as display:
-                summary = trainer.fit(
-                    store,
-                    seed=seed,
-                    reading=Reading(hide=0.0 if self.codec_.is_image else 0.2),
-                    checkpoint=run.checkpoint,
-                    resume=run.resume,
-                    on_log=[display, *run.listeners, history, *([stopping] if stopping else [])],
-                    revise=None if store.observed is None or self.filler_ else lambda rows: refill(model, rows),
-                    is_over=is_over,
-                )
-        if stopping is not None and stopping.weights:
-            model.load_state_dict(stopping.weights)
-        self.model_, self.config_ = model.eval(), config
-        self.history_ = history.records
-        self.n_iter_, self.n_iter_planned_ = summary.epochs, summary.planned_epochs
-        if is_over() and summary.epochs < summary.planned_epochs:
-            self._say(f"max_time: ended after {summary.epochs} of {summary.planned_epochs} epochs")
 
     # --- uses of a fitted model ----------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """The base class of both classifiers: labels, fitting, scores."""
 
-import time
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ from mmdgm.errors import InputError
 from mmdgm.estimators.base import GenerativeEstimator, Labels
 from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.parameters import check_parameters
+from mmdgm.estimators.training import Job
 from mmdgm.inference.per_row import Values
 from mmdgm.models import ClassWeights
 
@@ -41,7 +41,6 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return self._fit(X, y, FitRun())
 
     def _fit(self, X: Any, y: Any, run: FitRun) -> Self:
-        began = time.monotonic()
         check_consistent_length(X, y)
         if not _num_samples(X):
             raise InputError("X is empty: it has no rows")
@@ -64,7 +63,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
                     scores = self._ask(model.scores, self._impute(x_held, rounds=10))
                     return float((scores.argmax(axis=1) == y_held).mean())
 
-            filled, observed = self._fill(x, seed=seed, began=began), ~np.isnan(x)
+            filled, observed = self._fill(x, seed=seed), ~np.isnan(x)
             self._learn_augmentation(filled, known, seed)
             guess = None if self._going_on() else self._propagated(filled, known, rng)
             prior = self.class_prior
@@ -76,7 +75,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             )
             rows = (filled, known, None if observed.all() else observed, guess)
             store, n = Store(*map(_tensor, rows)), int((codes >= 0).sum())  # type: ignore[arg-type]
-            self._train(store, seed, n_labeled=n, began=began, run=run, weights=weights, accuracy=accuracy)
+            Job(
+                estimator=self, store=store, seed=seed, n_labeled=n, run=run, weights=weights, accuracy=accuracy
+            ).finish()
         return self
 
     def _learn_augmentation(self, filled: Values, codes: Labels, seed: int) -> None:

@@ -1,5 +1,6 @@
 """The two classifiers: `MMCVAClassifier` for few labels, `MMVAClassifier` for many."""
 
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mmdgm.data.codecs import Codec
+from mmdgm.data.deadline import TimeIsOver
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import Labels, Network
 from mmdgm.estimators.classifier_base import GenerativeClassifier
@@ -171,7 +173,10 @@ class MMCVAClassifier(GenerativeClassifier):
             self._augmentation = self.augmentation_
         else:
             rows, known = torch.from_numpy(filled), codes >= 0
-            chosen = choose_augmentation(rows[known], codes[known], seed=seed) if conv else Augmentation()
+            chosen = Augmentation()
+            if conv:
+                with suppress(TimeIsOver):
+                    chosen = choose_augmentation(rows[known], codes[known], seed=seed)
             self._augmentation = chosen.settings()
             if conv:
                 changes = ", ".join(f"{name}={value}" for name, value in self._augmentation.items())
@@ -180,6 +185,13 @@ class MMCVAClassifier(GenerativeClassifier):
     def _propagated(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
         if not self.propagate_labels or (codes >= 0).all():
             return None
+        try:
+            return self._guesses(filled, codes, rng)
+        except TimeIsOver:
+            return None
+
+    def _guesses(self, filled: Values, codes: Labels, rng: np.random.RandomState) -> Labels | None:
+        """Return labels of all rows, given, propagated or −1, or None."""
         if not self.codec_.is_image:
             return guess_labels(filled.reshape(len(filled), -1), codes, rng=rng, prior=self.class_prior)
         rows = torch.from_numpy(filled)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmdgm.data import deadline
 from mmdgm.data.batches import LabelSource, Store
 from mmdgm.data.codecs import Codec, ImageCodec
 from mmdgm.devices import bf16_is_fast, pick_device
@@ -22,7 +23,9 @@ from mmdgm.training.plan import Stage, StagedTraining
 
 REFRESHED = 20  # how often missing values are filled again in a stage
 CHUNK = 1000
+RESTARTED = ", repeated"  # at the end of the names of such stages
 IMAGES_IN_BATCH, IMAGE_STEPS = 200, 1200
+TABLE_STEPS, WIDE, LEAST_STEPS = 2000, 1000, 100  # tables with more than WIDE encoded columns get fewer steps
 STRIDE = 25  # steps between looks at the clock
 
 
@@ -96,10 +99,13 @@ def lengths_of(estimator: Any, n_rows: int) -> Lengths:
     image, precision = estimator.codec_.is_image, estimator.precision
     if precision == "auto" and image and pick_device(estimator.device).type == "cpu" and bf16_is_fast():
         precision = "bf16-mixed"
+    steps = int(np.clip(2.5 * n_rows, TABLE_STEPS, 3000))
+    if not image and (width := estimator.codec_.shape[0]) > WIDE:
+        steps = max(LEAST_STEPS, steps * WIDE // width)
     return Lengths(
         max_epochs=estimator.max_epochs,
         batch_size=estimator.batch_size or (IMAGES_IN_BATCH if image else None),
-        steps=IMAGE_STEPS if image else int(np.clip(2.5 * n_rows, 2000, 3000)),
+        steps=IMAGE_STEPS if image else steps,
         by_share=hasattr(estimator._config_class, "hinge_by_share") and estimator.class_weight is None,
         propagated=(1.0 if has_outlines((1, *estimator.codec_.shape)) else 0.5) if image else 0.5,
         learning_rate=estimator.learning_rate,
@@ -120,7 +126,7 @@ class EarlyStopping:
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def __call__(self, record: Record) -> None:
-        if record.stage != "labels":
+        if record.stage.removesuffix(RESTARTED) != "labels":
             return
         value = self.accuracy()
         self.since += 1
@@ -149,6 +155,8 @@ def refill(model: VAE, store: Store) -> None:
     with torch.no_grad():
         for part in (store.y >= 0, store.y < 0):
             for rows in part.nonzero()[:, 0].split(CHUNK):
+                if deadline.is_over():
+                    break
                 x, observed = store.x[rows], store.observed[rows]
                 for _ in range(3):
                     x = torch.where(observed, x, model.reconstruct(x))

@@ -1,6 +1,5 @@
 """An imputer for pipelines, based on a generative model."""
 
-import time
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,8 +12,8 @@ from mmdgm.data.codecs import Codec
 from mmdgm.data.labels import holds_classes
 from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.estimators.classifiers import MMCVAClassifier
-from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.parameters import check_parameters, store_parameters
+from mmdgm.estimators.training import Job
 from mmdgm.estimators.validation import tell_inputs
 from mmdgm.models import VAEConfig
 
@@ -32,16 +31,15 @@ class GenerativeModel(GenerativeEstimator):
         store_parameters(self, locals())
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        began = time.monotonic()
         with self._all_or_nothing():
             x, seed = self._learn_inputs(X)
             observed = ~np.isnan(x)
             store = Store(
-                torch.from_numpy(self._fill(x, seed=seed, began=began)),
+                torch.from_numpy(self._fill(x, seed=seed)),
                 torch.full((len(x),), -1),
                 None if observed.all() else torch.from_numpy(observed),
             )
-            self._train(store, seed, n_labeled=0, began=began, run=FitRun())
+            Job(estimator=self, store=store, seed=seed).finish()
         return self
 
     def _config(self, codec: Codec) -> VAEConfig:

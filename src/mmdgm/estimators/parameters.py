@@ -22,7 +22,7 @@ class FitParameters:
     propagate_labels: bool = setting(True, "whether labels are propagated first")
     max_epochs: int | None = setting(None, "passes over the rows", least=1)
     max_time: float | None = setting(None, "seconds after which training ends", above=0)
-    batch_size: int | None = setting(None, "unlabeled rows in a step", least=1)
+    batch_size: int | None = setting(None, "unlabeled rows in a step", least=2)
     n_iter_no_change: int = setting(5, "intervals without a better accuracy", least=1)
     validation_fraction: float | None = setting(None, "labeled rows to stop early by", above=0, below=1)
     n_iter: int = setting(100, "rounds of the iterative inference", least=1)

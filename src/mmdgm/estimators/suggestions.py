@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
 from mmdgm.data.fills import fill_from_neighbours
-from mmdgm.data.labels import is_unlabeled, refuse_missing
+from mmdgm.data.labels import as_labels, is_unlabeled, refuse_missing
 from mmdgm.errors import InputError
 from mmdgm.estimators.classifiers import MMCVAClassifier
 from mmdgm.propagation.features import points_of
@@ -83,7 +83,7 @@ def _codes(y: Any, n_rows: int, unlabeled: Any) -> NDArray[np.int64]:
     codes = np.full(n_rows, -1, np.int64)
     if y is None:
         return codes
-    y = column_or_1d(y, warn=True)
+    y = as_labels(y)
     check_consistent_length(np.empty(n_rows), y)
     known = ~is_unlabeled(y, unlabeled, classes=np.empty(0))
     refuse_missing(y[known], unlabeled)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_array, validate_data
 
-from mmdgm.data.arrays import has_categories
+from mmdgm.data.arrays import as_floats, has_categories
 from mmdgm.errors import InputError
 
 IMAGE_TYPES = (np.uint8, np.float32, np.float64)
@@ -25,6 +25,8 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)
         return X
+    if isinstance(X, np.ndarray) and X.dtype.kind == "O":
+        X = as_floats(X)
     if isinstance(X, np.ndarray) and X.ndim in (3, 4):
         kind = X.dtype if X.dtype in IMAGE_TYPES else np.float64
         X = check_array(X, allow_nd=True, ensure_all_finite="allow-nan", dtype=kind)

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mmdgm.devices import seeded
 from mmdgm.models import VAE
 
 Values = NDArray[np.float32]
@@ -26,8 +27,7 @@ def inference(model: VAE, *, seed: int = 0) -> Iterator[torch.device]:
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)
+        with torch.no_grad(), seeded(seed, cuda=device if device.type == "cuda" else None):
             yield device
     finally:
         model.train(was_training)

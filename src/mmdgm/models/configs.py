@@ -23,6 +23,8 @@ def to_plain(settings: Any) -> dict[str, Any]:
 
 def from_plain(values: Mapping[str, Any], kinds: Mapping[str, Any] = KINDS) -> Any:
     """The settings object that `to_plain` wrote."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"config.json: the model is {values!r}, but named settings are expected")
     fields = dict(values)
     try:
         return from_json(kinds[fields.pop("kind")], fields)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
+from mmdgm.data import deadline
 from mmdgm.data.batches import Batch
 from mmdgm.data.tables import Column
 from mmdgm.models.vae import START, Trainable
@@ -126,7 +127,10 @@ class ShrunkGaussian(nn.Module):
         values, vectors = torch.linalg.eigh(start)
         self.mean, self.covariance = mean, (vectors * values.clamp(min=0.01)) @ vectors.T
         for _ in range(rounds):
-            parts = [self._moments(*part) for part in zip(x.split(CHUNK), observed.split(CHUNK), strict=True)]
+            parts = []
+            for part in zip(x.split(CHUNK), observed.split(CHUNK), strict=True):
+                deadline.look()
+                parts.append(self._moments(*part))
             filled, missing = torch.cat([rows for rows, _ in parts]), sum(spread for _, spread in parts)
             self.mean = filled.mean(dim=0)
             centred = filled - self.mean

@@ -7,6 +7,8 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from mmdgm.data import deadline
+
 DIRECTIONS = 8
 BLUR, EVERY = 1.5, 3  # standard deviation of the blur, and distance between samples, in pixels
 COMPONENTS = 60  # principal components of outlines
@@ -45,15 +47,33 @@ def outlines(x: Tensor, *, like: Tensor | None = None) -> Tensor:
 
 def edge_maps(x: Tensor) -> Tensor:
     """Maps of `edges` of images `(n, channels, height, width)` as unit vectors `(n, d)`."""
-    return normalize(torch.cat([edges(part) for part in x.split(CHUNK)]).flatten(1))
+    maps = []
+    for part in x.split(CHUNK):
+        deadline.look()
+        maps.append(edges(part))
+    return normalize(torch.cat(maps).flatten(1))
 
 
 def leading_directions(rows: Tensor, components: int, *, like: Tensor | None = None) -> Tensor:
     """Unit vectors of rows `(n, d)` along the leading principal components, at most `components`, of `like`."""
     like = rows if like is None else like
     mean = like.mean(dim=0)
-    _, directions = torch.linalg.eigh((like - mean).T @ (like - mean))  # sorted by variance, the largest last
-    return normalize((rows - mean) @ directions[:, -components:])
+    return normalize((rows - mean) @ principal_directions(like - mean, components))
+
+
+def principal_directions(centred: Tensor, components: int) -> Tensor:
+    """The leading right singular vectors `(d, components)` of rows `(n, d)`, the largest last.
+
+    They are eigenvectors of AᵀA, or for wide rows Aᵀu/|Aᵀu| of the eigenvectors u of AAᵀ: min(n, d)³ operations.
+    """
+    n, d = centred.shape
+    if d <= n:
+        vectors: Tensor = torch.linalg.eigh(centred.T @ centred)[1]
+        return vectors[:, -components:]
+    values, vectors = torch.linalg.eigh(centred @ centred.T)
+    rank = max(1, int((values > values[-1] * n * torch.finfo(values.dtype).eps).sum()))
+    directions: Tensor = normalize(centred.T @ vectors[:, -min(components, rank) :], dim=0)
+    return directions
 
 
 def edges(x: Tensor) -> Tensor:

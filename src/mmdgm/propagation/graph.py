@@ -14,6 +14,7 @@ import torch
 from scipy.sparse import csr_matrix, diags
 from torch import Tensor
 
+from mmdgm.data import deadline
 from mmdgm.data.augmentation import upright
 from mmdgm.propagation.deformation import RADIUS, deformation_distance, gradients
 from mmdgm.propagation.features import outlines
@@ -62,6 +63,7 @@ class DeformationSearch:
         return torch.cat([upright(part) for part in x.split(CHUNK)]) if self.straighten else x
 
     def _distance(self, own: Tensor, others: Tensor) -> Tensor:
+        deadline.look()
         own = own.repeat_interleave(len(others) // len(own), dim=0)
         return deformation_distance(own, others, radius=self.radius)
 
@@ -83,6 +85,7 @@ def nearest_rows(points: Tensor, k: int, among: Tensor | None = None) -> Neighbo
     # allocated in advance: small results between large freed blocks would fragment the heap
     distance, number = points.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=points.device)
     for start in range(0, n, CHUNK):
+        deadline.look()
         rows = points[start : start + CHUNK]
         squared = torch.addmm(length, rows, among.T, alpha=-2).add_(rows.square().sum(dim=1, keepdim=True))
         if alone:  # no point is its own neighbour

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, eye
 from scipy.sparse.linalg import cg
 
+from mmdgm.data import deadline
 from mmdgm.propagation.propagate import Labels, Values, class_likelihood
 
 
@@ -18,6 +19,7 @@ def leave_one_out(graph: csr_matrix, y: Labels, *, kappa: float) -> Values:
     unit = np.zeros(len(y))
     among = np.empty((len(labeled), len(labeled)))  # strength of each label at each labeled row
     for i, row in enumerate(labeled):
+        deadline.look()
         unit[row] = 1
         among[:, i] = cg(system, unit, rtol=1e-6)[0][labeled].clip(0)
         unit[row] = 0

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, eye
 from scipy.sparse.linalg import cg
 
+from mmdgm.data import deadline
+
 Labels = NDArray[np.int64]  # −1: unlabeled
 Values = NDArray[np.float64]
 KAPPA, KAPPA_HANDWRITING = 0.95, 0.998
@@ -99,5 +101,8 @@ def may_be_new(strength: Values, chances: Values) -> NDArray[np.bool_]:
 def diffuse(graph: csr_matrix, y: Labels, *, kappa: float) -> Values:
     """F `(n, K)`: the sum of the strengths of each class's labels at each row."""
     system = (eye(len(y)) - kappa * graph).tocsr()
-    classes = range(int(y.max()) + 1)
-    return np.stack([cg(system, (y == k).astype(float), rtol=1e-6)[0] for k in classes], axis=1).clip(0)
+    strengths = []
+    for k in range(int(y.max()) + 1):
+        deadline.look()
+        strengths.append(cg(system, (y == k).astype(float), rtol=1e-6)[0])
+    return np.stack(strengths, axis=1).clip(0)

@@ -15,11 +15,13 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from mmdgm.data import deadline
 from mmdgm.propagation.choose import of_points
 from mmdgm.propagation.leave_one_out import leave_one_out
 from mmdgm.propagation.propagate import KAPPA, Labels, Values, propagate
 
 TREES, FEWER_TREES = 300, 100  # fewer for held-out rows
+SOME_TREES, PORTION = 20, 5_000  # trees to grow, and rows to predict, between looks at the clock
 C = 0.1  # of logistic regression; docs/lab-notebook.md, "First guesses for tables"
 FOLDS = 5
 MOST = 2_000  # largest numbers of labeled rows, and of unlabeled rows, that the guesses are compared on
@@ -56,10 +58,17 @@ def class_chances_of_tables(
         chances[:, y[labeled][0]] = 1
         return chances
     linear = LogisticRegression(C=C, max_iter=500)
-    forest = ExtraTreesClassifier(trees, min_samples_leaf=2, random_state=seed)
-    for classifier in (linear, forest):
-        classifier.fit(own, y[labeled])
-        chances[:, classifier.classes_] += classifier.predict_proba(new) / 2
+    forest = ExtraTreesClassifier(trees, min_samples_leaf=2, random_state=seed, warm_start=True)
+    for size in range(SOME_TREES, trees + 1, SOME_TREES) if deadline.is_set() else [trees]:
+        deadline.look()
+        forest.set_params(n_estimators=size).fit(own, y[labeled])
+    deadline.look()
+    linear.fit(own, y[labeled])
+    for start in range(0, len(new), PORTION):
+        deadline.look()
+        some = slice(start, start + PORTION)
+        for classifier in (linear, forest):
+            chances[some, classifier.classes_] += classifier.predict_proba(new[some]) / 2
     return chances
 
 

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
+from mmdgm.data import deadline
 from mmdgm.data.appearance import Appearance
 from mmdgm.data.augmentation import Distortion
+from mmdgm.devices import seeded
 from mmdgm.networks.conv import standardised
 from mmdgm.settings import settings_of
 
@@ -120,10 +122,10 @@ def held_out_losses(x: Tensor, y: Labels, augmentation: Augmentation, *, seed: i
     for repeat in range(REPEATS):
         fold = folds(y, np.random.RandomState(seed + repeat))
         for held_out in range(FOLDS):
+            deadline.look()
             training, test = (torch.from_numpy(np.flatnonzero(part)) for part in (fold != held_out, fold == held_out))
             if len(test) and len(training):
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(seed + repeat)
+                with seeded(seed + repeat):
                     of_fold = ridge_scores(x[training], y[training.numpy()], x[test], augmentation, scores.shape[2])
                 scores[repeat, test] = of_fold
     truth = torch.from_numpy(y).expand(REPEATS, -1)

@@ -1,16 +1,19 @@
 """Training of a table's `Filler`: the Gaussian, the network, and their weights per column."""
 
-from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 from torch import Tensor
 
+from mmdgm.data import deadline
 from mmdgm.data.batches import Store
+from mmdgm.data.deadline import TimeIsOver
 from mmdgm.data.tables import Column
+from mmdgm.devices import random_state_kept, seeded
 from mmdgm.models.filler import Filler
 from mmdgm.training.plan import Stage, StagedTraining
 from mmdgm.training.trainer import Trainer
@@ -34,7 +37,6 @@ def train_filler(
     seed: int,
     fabric: Fabric,
     max_epochs: int | None = None,
-    is_over: Callable[[], bool] = lambda: False,
     stride: int | None = None,
 ) -> Filler:
     """Return the filler of encoded rows x `(n, d)`, in which NaN is a missing value.
@@ -44,25 +46,29 @@ def train_filler(
     A part of the observed values is hidden from both models while the weights are fitted to it. Then the Gaussian is
     fitted again to all observed values.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         filler = Filler(columns)
-        rows, known = torch.from_numpy(np.nan_to_num(x)), torch.from_numpy(~np.isnan(x)).float()
-        kept = known * (filler.groups.of_each(torch.rand(len(x), len(columns))) >= HIDDEN)
-        filler.means.copy_((rows * known).sum(dim=0) / known.sum(dim=0).clamp(min=1))
-        some = torch.randperm(len(rows))[:ROWS]
-        scaled = rows[some] / filler.groups.scale
-        if filler.gaussian is not None:
+        hidden = filler.groups.of_each(torch.rand(len(x), len(columns))) < HIDDEN
+        some = torch.randperm(len(x))[:ROWS]
+        noise = torch.randn(len(some), x.shape[1])
+    rows, known = torch.from_numpy(np.nan_to_num(x)), torch.from_numpy(~np.isnan(x)).float()
+    kept = known * ~hidden
+    filler.means.copy_((rows * known).sum(dim=0) / known.sum(dim=0).clamp(min=1))
+    scaled = rows[some] / filler.groups.scale
+    if filler.gaussian is not None:
+        with suppress(TimeIsOver):
             filler.gaussian.fit(scaled, kept[some], rounds=ROUNDS)
-        plan = plan_of(filler, len(rows), max_epochs)
-        store = Store(rows[:, :, None, None], torch.full((len(rows),), -1), kept[:, :, None, None] > 0)
-        Trainer(filler.network, plan, fabric=fabric, stride=stride).fit(store, seed=seed, is_over=is_over)
-        filler.network.cpu()
-        filler.eval()
-        with torch.no_grad():
-            learn_weights(filler, rows[some], known[some], kept[some])
-            if filler.gaussian is not None:
-                filler.gaussian.fit(scaled, known[some], rounds=ROUNDS)
+    plan = plan_of(filler, len(rows), max_epochs)
+    store = Store(rows[:, :, None, None], torch.full((len(rows),), -1), kept[:, :, None, None] > 0)
+    with random_state_kept():
+        Trainer(filler.network, plan, fabric=fabric, stride=stride).fit(store, seed=seed, is_over=deadline.is_over)
+    filler.network.cpu()
+    filler.eval()
+    with torch.no_grad(), suppress(TimeIsOver):
+        learn_weights(filler, rows[some], known[some], kept[some], noise)
+        deadline.look()
+        if filler.gaussian is not None:
+            filler.gaussian.fit(scaled, known[some], rounds=ROUNDS)
     return filler
 
 
@@ -83,24 +89,51 @@ def plan_of(filler: Filler, n_rows: int, max_epochs: int | None) -> StagedTraini
     return StagedTraining(planned=(stage,), weight_decay=DECAY, decoupled_decay=True, precision="32-true", patience=0)
 
 
-def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> None:
-    """Fit weights and the spread of errors to the values that are `known`, but not `kept` visible; `(n, d)` each."""
+def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor, noise: Tensor) -> None:
+    """Fit weights and the spread of errors to the values that are `known`, but not `kept` visible; `(n, d)` each.
+
+    `noise`: standard normal numbers `(n, d)`, for the errors that the Gaussian expects.
+    """
     groups, hidden = filler.groups, ((known - kept) > 0).numpy()
     apart = (filler.predictions(rows * kept, kept) - filler.means).numpy()
-    truth = (rows - filler.means).numpy()
-    simulated = filler.errors(kept, torch.randn_like(rows)).numpy()
-    scale, column = groups.scale.numpy(), groups.column.numpy()
-    for j in range(groups.count):
-        mine = column == j
-        cells = hidden[:, mine]
-        if cells[:, 0].sum() < LEAST:
-            continue
-        seen = [(part[:, mine] / scale[mine])[cells] for part in (*apart, truth)]
-        design, target = np.stack(seen[:2], axis=1), seen[2]
-        penalty = PRIOR**0.5 * np.eye(2)
-        found, _ = nnls(np.vstack([design, penalty]), np.concatenate([target, penalty.sum(axis=1) / 2]))
-        filler.weights[:, j] = torch.from_numpy(found).float()
-        if bool(groups.number[mine].any()):
-            expected = (simulated[:, mine] / scale[mine])[cells]
-            wide, wanted = (np.quantile(np.abs(error), COVERED) for error in (expected, target - design @ found))
-            filler.spread[j] = float(np.clip(wanted / max(wide, 1e-6), 0.1, 10.0))
+    truth, scale = (rows - filler.means).numpy(), groups.scale.numpy()
+    seen = [np.where(hidden, part / scale, 0).astype(np.float64) for part in (*apart, truth)]
+    starts = np.flatnonzero(np.diff(groups.column.numpy(), prepend=-1))  # each column's first encoded column
+
+    def summed(product: NDArray[np.float64]) -> NDArray[np.float64]:
+        total: NDArray[np.float64] = np.add.reduceat(product.sum(axis=0), starts)
+        return total
+
+    gram = np.stack([[summed(a * b) for b in seen[:2]] for a in seen[:2]])
+    found = nonnegative_weights(gram, np.stack([summed(part * seen[2]) for part in seen[:2]]))
+    tells = hidden.sum(axis=0)[starts] >= LEAST
+    filler.weights[:, torch.from_numpy(tells)] = torch.from_numpy(found[:, tells]).float()
+    numbers = tells & groups.number.numpy()[starts]  # of one encoded column each
+    deadline.look()
+    simulated = (filler.errors(kept, noise).numpy() / scale)[:, starts[numbers]]
+    first, second, wished = (part[:, starts[numbers]] for part in seen)
+    left = wished - found[0, numbers] * first - found[1, numbers] * second
+    wide, wanted = (covering(error, hidden[:, starts[numbers]]) for error in (simulated, left))
+    filler.spread[torch.from_numpy(numbers)] = torch.from_numpy(np.clip(wanted / wide.clip(1e-6), 0.1, 10.0)).float()
+
+
+def nonnegative_weights(gram: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """w ≥ 0 `(2, columns)` that minimise |truth − w₁ a − w₂ b|² + PRIOR |w − 1/2|², for every column.
+
+    `gram` `(2, 2, columns)`: the sums aa, ab, ba, bb; `target` `(2, columns)`: the sums of a and b times the truth.
+    """
+    (aa, ab), (_, bb) = gram + PRIOR * np.eye(2)[:, :, None]
+    at, bt = target + PRIOR / 2
+    both = np.stack([bb * at - ab * bt, aa * bt - ab * at]) / (aa * bb - ab * ab)
+    first, second = at.clip(0) / aa, bt.clip(0) / bb  # one of them alone: the objective falls by first² aa
+    one = np.where(first**2 * aa > second**2 * bb, np.stack([first, 0 * first]), np.stack([0 * second, second]))
+    return np.where((both >= 0).all(axis=0), both, one)
+
+
+def covering(errors: NDArray[np.floating[Any]], hidden: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The quantile COVERED `(columns,)` of absolute errors `(n, columns)` where `hidden`, interpolated linearly."""
+    ordered = np.sort(np.where(hidden, np.abs(errors), np.inf), axis=0)
+    place = COVERED * (hidden.sum(axis=0) - 1)
+    low, columns = np.floor(place).astype(int), np.arange(ordered.shape[1])
+    below, above = ordered[low, columns], ordered[np.ceil(place).astype(int), columns]
+    return np.asarray(below + (place - low) * (above - below), np.float64)

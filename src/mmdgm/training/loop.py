@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from mmdgm.data.batches import Batches, Store
+from mmdgm.devices import seeded
 from mmdgm.errors import TrainingStopped
 from mmdgm.files import read_metadata, read_tensors, write_tensors
 from mmdgm.progress import Record
 from mmdgm.training.optimizer import fill
 from mmdgm.training.plan import Stage
 from mmdgm.training.schedule import Schedule
-from mmdgm.training.step import Execution
+from mmdgm.training.step import Execution, noise_seed
 
 if TYPE_CHECKING:
     from mmdgm.training.trainer import Trainer
@@ -124,7 +125,8 @@ class Loop:
             if self.is_over():
                 raise StopIteration
             if self.revise is not None and self.at.step < part.steps:
-                self.revise(self.stepper.store)
+                with seeded(noise_seed(self.seed, self.steps_done(), -1)):
+                    self.revise(self.stepper.store)
             self.save_if_due()
 
     def run_interval(self, part: Part, steps: range, schedule: Schedule) -> tuple[int, dict[str, float]]:
@@ -133,15 +135,16 @@ class Loop:
         sums: dict[str, float] = {}
         for start in range(steps.start, steps.stop, stride):
             some = range(start, min(start + stride, steps.stop))
-            means = self.stepper.run(
+            number, means = self.stepper.run(
                 part.batches,
                 self.seed,
                 range(part.first + some.start, part.first + some.stop),
                 [schedule.rate(step) for step in some],
                 [schedule.progress(step) for step in some],
+                self.is_over,
             )
-            sums = {name: sums.get(name, 0.0) + len(some) * mean for name, mean in means.items()}
-            taken += len(some)
+            sums = {name: sums.get(name, 0.0) + number * mean for name, mean in means.items()}
+            taken += number
             if self.is_over():
                 break
         return taken, {name: total / taken for name, total in sums.items()}

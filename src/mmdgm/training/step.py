@@ -9,7 +9,7 @@ All modes run the same code and draw the same noise. They differ only in roundin
 position are on the device, so the host reads nothing back between the steps of an interval.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Literal, cast
 
@@ -18,7 +18,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from mmdgm.data.batches import Batches, Reading, Store, gather
-from mmdgm.devices import capture
+from mmdgm.devices import RANDOM, capture
 from mmdgm.distributed import mean_over_ranks
 from mmdgm.models import Trainable
 from mmdgm.models.vae import Terms
@@ -83,19 +83,33 @@ class Stepper:
         return True
 
     def run(
-        self, batches: Batches, seed: int, steps: range, rates: Sequence[float], progress: Sequence[float]
-    ) -> dict[str, float]:
-        """Take consecutive steps; return the mean of each term, the only values that leave the device."""
+        self,
+        batches: Batches,
+        seed: int,
+        steps: range,
+        rates: Sequence[float],
+        progress: Sequence[float],
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> tuple[int, dict[str, float]]:
+        """Take consecutive steps; return their number and the mean of each term, which alone leave the device.
+
+        On a CPU, steps end early if `is_over`. A GPU takes its steps later than the host asks for them.
+        """
         self._plan(batches, steps, rates, progress)
+        taken, looks = 0, self.fabric.device.type == "cpu" and self.fabric.world_size == 1
         for step in steps:
-            self.generator.manual_seed(noise_seed(seed, step, self.fabric.global_rank))
-            if self.graph is not None:
-                self.graph.replay()
-            else:
-                self._step()
+            with RANDOM:
+                self.generator.manual_seed(noise_seed(seed, step, self.fabric.global_rank))
+                if self.graph is not None:
+                    self.graph.replay()
+                else:
+                    self._step()
+            taken += 1
+            if looks and is_over():
+                break
         assert self.sums is not None
-        means = mean_over_ranks(self.sums / len(steps))
-        return dict(zip(self.names, means.tolist(), strict=True))
+        means = mean_over_ranks(self.sums / taken)
+        return taken, dict(zip(self.names, means.tolist(), strict=True))
 
     def warm_up(self, batches: Batches) -> None:
         """Compile and capture, if wanted. This changes the weights, and the caller must restore them."""

@@ -55,9 +55,10 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     The format: two zero bytes, the type (8: unsigned byte), the number of sizes, each size as a big-endian
     32-bit integer, then the bytes, last index fastest.
     """
-    with opened(path) as file:
-        content = file.read()
     header_length = 4 + 4 * len(shape)
+    expected = header_length + int(np.prod(shape))
+    with opened(path) as file:
+        content = file.read(expected + 1)  # a small gzip file may unpack to gigabytes
     if len(content) < header_length:
         raise InputError(f"{path}: ends after {len(content)} bytes, inside the header; fetch it again")
     magic = bytes([0, 0, 8, len(shape)])
@@ -69,7 +70,7 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     sizes = struct.unpack(f">{len(shape)}I", content[4:header_length])
     if sizes != shape:
         raise InputError(f"{path}: its header says {by(sizes)}, but {by(shape)} is expected")
-    expected = header_length + int(np.prod(shape))
     if len(content) != expected:
-        raise InputError(f"{path}: holds {len(content)} bytes instead of {expected}; fetch it again")
+        at_least = "at least " * (len(content) > expected)
+        raise InputError(f"{path}: holds {at_least}{len(content)} bytes instead of {expected}; fetch it again")
     return np.frombuffer(content, np.uint8, offset=header_length).reshape(shape)
