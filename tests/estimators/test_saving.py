@@ -12,6 +12,7 @@ import mmdgm
 from conftest import QUICK, without_times
 from mmdgm import MMCVAClassifier, MMVAClassifier
 from mmdgm.errors import InputError
+from mmdgm.files import read_json
 
 
 def test_it_is_saved_loaded_pickled_and_cloned(fitted, wine, tmp_path):
@@ -103,7 +104,7 @@ def test_what_is_not_fitted_is_not_saved(tmp_path):
 )
 def test_a_config_of_another_model_is_refused_with_one_line(fitted, tmp_path, change, said):
     fitted.save(tmp_path)
-    saved = json.loads((tmp_path / "config.json").read_text())
+    saved = read_json(tmp_path / "config.json")
     change(saved)
     (tmp_path / "config.json").write_text(json.dumps(saved))
     with pytest.raises(InputError, match=said) as caught:

@@ -18,6 +18,7 @@ from mmdgm.estimators import base, fitting
 from mmdgm.experiments import run_folder
 from mmdgm.experiments.fit_runs import FitOptions, check_fit, fit_run
 from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.files import read_json
 from mmdgm.progress import read_metrics
 from mmdgm.training.loop import checkpoint_step
 
@@ -104,7 +105,7 @@ def test_an_interrupted_run_is_the_fit_in_python(data, tmp_path, quiet, monkeypa
 
 def test_the_result_says_what_was_trained_on(data, tmp_path, quiet):
     result = fit_run(data, RunFolder(tmp_path / "run"), OPTIONS, console=quiet)
-    assert result == json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result == read_json(tmp_path / "run" / "result.json")
     assert (result["status"], result["estimator"], result["seed"]) == ("done", "MMCVAClassifier", 5)
     assert (result["epochs"], result["planned_epochs"]) == (20, 20)
     labeled = data.y >= 0
