@@ -33,13 +33,14 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that its path always holds either the old content or all of the new content."""
-    temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}.part")
+    start = os.fsdecode(os.fsencode(path.name)[:100])  # names have at most 255 bytes
+    temporary = path.with_name(f".{start}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             temporary.unlink()  # of a killed process that had the same number
         write_bytes(temporary, content, os.O_CREAT | os.O_EXCL, lasting=True)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
@@ -166,7 +167,7 @@ def _sum_of(tensors: Mapping[str, Tensor], text: str) -> str:
     total = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
         total.update(f"\0{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
-        total.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 
@@ -174,7 +175,9 @@ def _checked(tensors: Mapping[str, Tensor], header: Mapping[str, str], path: Pat
     """Return the dictionary in a header, whose checksum must be that of the tensors."""
     text = header.get("json", "{}")
     if SUM in header and header[SUM] != _sum_of(tensors, text):
-        raise InputError(f"{path}: is damaged (its checksum differs); take it from a backup, or delete it and train again")
+        raise InputError(
+            f"{path}: is damaged (its checksum differs); take it from a backup, or delete it and train again"
+        )
     metadata = json.loads(text)
     if not isinstance(metadata, dict):
         raise InputError(f"{path}: its metadata is no JSON object")
@@ -215,9 +218,10 @@ def write_together(index: Path, contents: Mapping[str, bytes], values: Mapping[s
         _sync(folder)
         with suppress(OSError):  # under its waiting name a file is found as well
             for name, path in waiting.items():
-                os.replace(path, folder / name)
-            for path in folder.glob(".*.waiting"):  # of a process that was killed
-                path.unlink()
+                path.replace(folder / name)
+            for pattern in (".*.waiting", ".*.waiting.*.part", f".{index.name}.*.part"):
+                for path in folder.glob(pattern):  # of a process that was killed
+                    path.unlink()
 
 
 def read_together(index: Path, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, bytes]]:

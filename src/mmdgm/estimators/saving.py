@@ -77,9 +77,7 @@ def read_estimator(folder: Path, kinds: Mapping[str, Any], *, device: str | None
         raise InputError(f"{folder}: {CONFIG} and {WEIGHTS} do not make a {name}") from None
 
 
-def _restore(
-    kind: Any, saved: Mapping[str, Any], files: Mapping[str, bytes], folder: Path, device: str | None
-) -> Any:
+def _restore(kind: Any, saved: Mapping[str, Any], files: Mapping[str, bytes], folder: Path, device: str | None) -> Any:
     parameters = {name: _restored(value) for name, value in saved["parameters"].items()}
     if device is not None:
         parameters["device"] = device
