@@ -228,24 +228,25 @@ def read_together(index: Path, names: Sequence[str]) -> tuple[dict[str, Any], di
     """Return the values and those of the files that are there; also while another process writes others."""
     while True:
         values = read_json(index)
-        sums = values.get(FILES)
         try:
-            found = {name: _member(index, name, sums[name] if isinstance(sums, dict) else None) for name in names}
+            found = {name: _member(index, name, values.get(FILES)) for name in names}
             return values, {name: content for name, content in found.items() if content is not None}
-        except KeyError:
-            raise InputError(f"{index}: names no checksums of {' and '.join(names)}") from None
         except InputError:
             if read_json(index) == values:
                 raise
 
 
-def _member(index: Path, name: str, wanted: str | None) -> bytes | None:
-    """Return the content of a file; None if it is missing. `wanted`: its SHA-256; None: of an earlier version."""
+def _member(index: Path, name: str, sums: Any) -> bytes | None:
+    """Return the content of a file; None if it is missing. `sums`: part of the index; None: of an earlier version."""
     path = index.with_name(name)
-    places = [path] if wanted is None else [path, waiting_name(index.parent, name, str(wanted))]
-    for place in places:
-        if place.exists() and wanted in (None, digest(content := read_whole(place))):
-            return content
+    if not isinstance(sums, dict):
+        return read_whole(path) if path.exists() else None
+    wanted = str(sums.get(name))
+    for place in (path, waiting_name(index.parent, name, wanted), path):  # it may get its name in between
+        if place.exists():
+            with suppress(InputError):
+                if digest(content := read_whole(place)) == wanted:
+                    return content
     if not path.exists():
         return None
     raise InputError(

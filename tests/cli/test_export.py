@@ -21,6 +21,7 @@ from mmdgm.errors import InputError
 from mmdgm.estimators import onnx_file
 from mmdgm.experiments import run_folder, training_runs
 from mmdgm.experiments.presets import find_preset
+from mmdgm.files import read_json
 from mmdgm.settings import override
 
 DIGITS = datasets.load("digits")
@@ -211,7 +212,7 @@ def test_the_file_of_a_table_says_how_its_columns_become_the_input(mmdgm, tmp_pa
         assert code == 0, err
     columns = json.loads(properties("run/classifier.onnx")["codec"])["columns"]
     assert [column["name"] for column in columns] == ["größe", "colour", "doors"]
-    assert columns == json.loads((tmp_path / "run" / "config.json").read_text())["codec"]["columns"]
+    assert columns == read_json(tmp_path / "run" / "config.json")["codec"]["columns"]
     assert columns[1]["values"] == ["blue", "grün", "red"]
     parts = [part for i, column in enumerate(columns) for part in seen(column, [row[i] for row in rows])]
     x = np.stack(parts, axis=1).astype(np.float32)[:, :, None, None]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 
 import numpy as np
 import pytest
@@ -141,7 +140,7 @@ def test_a_fit_that_cannot_work_leaves_a_stopped_run(data, tmp_path, quiet, monk
     monkeypatch.setattr(base.Trainer, "fit", diverge)
     with pytest.raises(TrainingStopped):
         fit_run(data, RunFolder(tmp_path / "run"), OPTIONS, console=quiet)
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    result = read_json(tmp_path / "run" / "result.json")
     assert (result["status"], "no number" in result["reason"]) == ("stopped", True)
     with pytest.raises(InputError, match="no number"):
         mmdgm.load(tmp_path / "run")

@@ -11,7 +11,6 @@ from pathlib import Path
 from mmdgm.data.datasets.files import look_up
 from mmdgm.data.datasets.sources import sources_of
 from mmdgm.errors import InputError
-from mmdgm.files import write_whole
 
 SUMS = "SHA256SUMS"
 
@@ -43,6 +42,8 @@ def check_sums(folder: Path, *, extra: bool = False) -> None:
         if path.name not in known:
             new[path.name] = found
     if new:
+        from mmdgm.files import write_whole  # with torch, which takes seconds
+
         lines = [f"{digest}  {name}\n" for name, digest in sorted({**known, **new}.items())]
         with suppress(InputError):  # the folder is only read
             write_whole(folder / SUMS, "".join(lines).encode())
