@@ -142,8 +142,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any] | None = None) -> bytes:
     """Return the content of a safetensors file."""
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    header = {"json": json.dumps(metadata or {})}
-    return safetensors.torch.save(content, {**header, SUM: _sum_of(content, header["json"])})
+    values = dict(metadata or {})
+    # one entry: safetensors writes several in any order
+    return safetensors.torch.save(content, {"json": json.dumps({**values, SUM: _sum_of(content, values)})})
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -162,9 +163,9 @@ def tensors_from(content: bytes, path: Path) -> dict[str, Tensor]:
         return tensors
 
 
-def _sum_of(tensors: Mapping[str, Tensor], text: str) -> str:
-    """Return the SHA-256 of tensors, with their names, types and shapes, and of the text stored with them."""
-    total = hashlib.sha256(text.encode())
+def _sum_of(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of tensors, with their names, types and shapes, and of the values stored with them."""
+    total = hashlib.sha256(json.dumps(metadata).encode())
     for name, tensor in sorted(tensors.items()):
         total.update(f"\0{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
         total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
@@ -173,14 +174,13 @@ def _sum_of(tensors: Mapping[str, Tensor], text: str) -> str:
 
 def _checked(tensors: Mapping[str, Tensor], header: Mapping[str, str], path: Path) -> dict[str, Any]:
     """Return the dictionary in a header, whose checksum must be that of the tensors."""
-    text = header.get("json", "{}")
-    if SUM in header and header[SUM] != _sum_of(tensors, text):
+    metadata = json.loads(header.get("json", "{}"))
+    if not isinstance(metadata, dict):
+        raise InputError(f"{path}: its metadata is no JSON object")
+    if SUM in metadata and metadata.pop(SUM) != _sum_of(tensors, metadata):
         raise InputError(
             f"{path}: is damaged (its checksum differs); take it from a backup, or delete it and train again"
         )
-    metadata = json.loads(text)
-    if not isinstance(metadata, dict):
-        raise InputError(f"{path}: its metadata is no JSON object")
     return metadata
 
 
