@@ -154,12 +154,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return tensors, _checked(tensors, file.metadata() or {}, path)
 
 
-def tensors_from(content: bytes, path: Path) -> dict[str, Tensor]:
-    """Return the tensors in the content of a safetensors file; `path` is for messages."""
+def tensors_from(content: bytes, path: Path, *, checked: bool = False) -> dict[str, Tensor]:
+    """Return the tensors in a file's content; `path` is for messages; `checked`: by the index that it belongs to."""
     with _tensor_errors(path):
         tensors = safetensors.torch.load(content)  # which also checks the header
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        _checked(tensors, header.get("__metadata__", {}), path)
+        if not checked:
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            _checked(tensors, header.get("__metadata__", {}), path)
         return tensors
 
 

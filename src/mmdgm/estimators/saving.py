@@ -16,7 +16,7 @@ from mmdgm.data.codecs import TableCodec, codec_from_json
 from mmdgm.data.labels import is_nan
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.files import read_together, tensor_bytes, tensors_from, write_together
+from mmdgm.files import FILES, read_together, tensor_bytes, tensors_from, write_together
 from mmdgm.models.configs import from_plain, to_plain
 from mmdgm.models.filler import Filler
 from mmdgm.progress import metrics_bytes, parse_metrics
@@ -91,7 +91,7 @@ def _restore(kind: Any, saved: Mapping[str, Any], files: Mapping[str, bytes], fo
         estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
     estimator.n_iter_, estimator.n_iter_planned_ = saved["n_iter"], saved["n_iter_planned"]
     estimator.history_ = parse_metrics(files.get(METRICS, b""), folder / METRICS)
-    tensors = tensors_from(files[WEIGHTS], folder / WEIGHTS)
+    tensors = tensors_from(files[WEIGHTS], folder / WEIGHTS, checked=FILES in saved)
     if broken := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None):
         raise InputError(f"{folder / WEIGHTS}: {broken} is not finite; take it from a backup, or train again")
     estimator.fill_ = tensors.pop("fill").numpy()
