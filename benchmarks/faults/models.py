@@ -1,5 +1,6 @@
 """Small models and runs that attacks are made on."""
 
+import contextlib
 import io
 from pathlib import Path
 from typing import Any
@@ -43,5 +44,6 @@ def own_data(folder: Path) -> LabeledData:
 def fit(data: LabeledData, folder: Path, *, resume: bool = False) -> bytes:
     """Train, or go on, in a run folder; return the weights."""
     quiet = Console(file=io.StringIO())
-    fit_run(data, RunFolder(folder), OPTIONS, console=quiet, resume=resume)
+    with contextlib.redirect_stderr(quiet.file):
+        fit_run(data, RunFolder(folder), OPTIONS, console=quiet, resume=resume)
     return RunFolder(folder).weights.read_bytes()

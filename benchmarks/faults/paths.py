@@ -58,10 +58,11 @@ def attacks(folder: Path, share: float) -> Iterator[tuple[str, str]]:
             (*FIT,),
             ("predict", "model", "own.npz", "--out"),
             ("evaluate",),
-            ("train", "digits-va", "--run-dir"),
+            ("train", "digits-mmcva-50", "--device", "cpu", "--run-dir"),
         )
         for kind, path in BAD.items():
-            for command in (*commands, ("fit",), ("data", "check", "mnist", "--data-dir")):
+            given = () if kind == "a file" else (("fit",),)  # it is the data
+            for command in (*commands, *given, ("data", "check", "mnist", "--data-dir")):
                 yield f"{kind}: {command[0]}", _refused(*_run(*command, path))
         for kind, path in GOOD.items():
             yield f"{kind}: fit", _answered(*_run(*FIT, path))
