@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types tests bench house tables docs format clean
+.PHONY: demo test lint types tests bench faults house tables docs format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/few_labels.py
@@ -25,6 +25,10 @@ tests: $(VENV)/installed
 # speed on this machine, beside other libraries where they are installed (benchmarks/peers)
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.speed
+
+# attacks on files and processes, with counts; ends with a table whose last column is 0
+faults: $(VENV)/installed
+	$(BIN)/python -m benchmarks.faults
 
 # the package on one page: folders in the flow of data, files, lines
 house:

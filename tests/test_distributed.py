@@ -12,6 +12,7 @@ import torch
 from mmdgm import distributed
 from mmdgm.data.batches import Batches
 from mmdgm.errors import InputError
+from mmdgm.files import read_json
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -47,7 +48,7 @@ def test_the_command_trains_on_two_processes_and_writes_once(tmp_path):
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)  # one answer, from the first rank
     assert (result["status"], result["processes"], result["execution"]) == ("done", 2, "plain")
-    assert result == json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result == read_json(tmp_path / "run" / "result.json")
     lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(lines) == 1 + -(-result["steps"] // 5)
     # a batch that cannot be shared out: one line, from one rank, and nothing written

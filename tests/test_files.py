@@ -1,5 +1,6 @@
 """Files come back as they were written, or are refused; a failing write leaves what was there."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -9,8 +10,18 @@ import pytest
 import safetensors.torch
 import torch
 
+from faults import flipped
 from mmdgm.errors import InputError
-from mmdgm.files import claimed, read_json, read_tensors, write_json, write_tensors, write_whole
+from mmdgm.files import (
+    claimed,
+    read_json,
+    read_tensors,
+    read_together,
+    write_json,
+    write_tensors,
+    write_together,
+    write_whole,
+)
 
 TENSORS = {
     "weight": torch.arange(6.0).reshape(2, 3),
@@ -165,3 +176,102 @@ def test_a_folder_is_claimed_by_one_process_at_a_time(tmp_path):
     assert "another process" in other.stderr
     with claimed(folder):  # free again
         pass
+
+
+# --- damage ----------------------------------------------------------------------------------------------
+
+
+def test_flipped_tensors_are_refused_or_unchanged(tmp_path):
+    path, refused = tmp_path / "a.safetensors", 0
+    tensors = {**TENSORS, "half": torch.tensor([1.5, -0.0], dtype=torch.bfloat16)}
+    write_tensors(path, tensors, METADATA)
+    for damaged in flipped(path.read_bytes(), 300):
+        path.write_bytes(damaged)
+        try:
+            found, metadata = read_tensors(path)
+        except InputError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+            refused += 1
+        else:
+            assert metadata == METADATA
+            assert found.keys() == tensors.keys()
+            assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+    assert refused > 270
+
+
+def test_flipped_json_is_refused_or_unchanged(tmp_path):
+    path, refused = tmp_path / "a.json", 0
+    write_json(path, METADATA)
+    for damaged in flipped(path.read_bytes(), 300):
+        path.write_bytes(damaged)
+        try:
+            found = read_json(path)
+        except InputError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+            refused += 1
+        else:
+            found = {key: value for key, value in found.items() if key in METADATA}  # sha256 became another name
+            assert found == METADATA
+    assert refused > 200
+
+
+def test_edited_json_says_how_it_is_read_all_the_same(tmp_path):
+    write_json(path := tmp_path / "a.json", METADATA)
+    text = path.read_text().replace('"step": 3', '"step": 4')
+    path.write_text(text)
+    assert "delete its line 'sha256'" in refusal(read_json, path)
+    path.write_text("".join(line for line in text.splitlines(keepends=True) if "sha256" not in line))
+    assert read_json(path) == {**METADATA, "step": 4}
+
+
+def test_json_holds_file_names_that_are_no_utf8(tmp_path):
+    name = os.fsdecode(b"r\xff\xe9")
+    write_json(tmp_path / "a.json", {"place": name})
+    assert read_json(tmp_path / "a.json") == {"place": name}
+    (tmp_path / "a.json").read_bytes().decode()  # is UTF-8
+
+
+# --- claims ----------------------------------------------------------------------------------------------
+
+
+def test_a_claim_neither_follows_a_link_nor_empties_a_file(tmp_path):
+    (mine := tmp_path / "mine").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".claim").symlink_to(mine)
+    with pytest.raises(InputError, match="cannot be written"), claimed(tmp_path / "run"):
+        pass
+    (tmp_path / "run" / ".claim").unlink()
+    (tmp_path / "run" / ".claim").write_text("mine")
+    with claimed(tmp_path / "run"):
+        pass
+    assert mine.read_text() == (tmp_path / "run" / ".claim").read_text() == "mine"
+
+
+@pytest.mark.parametrize("number", [errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL])
+def test_a_file_system_without_locks_works(tmp_path, monkeypatch, number):
+    def no_lock(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("mmdgm.files.fcntl.flock", no_lock)
+    with claimed(tmp_path):
+        write_together(tmp_path / "index.json", {"a": b"1"}, {"b": 2})
+    values, contents = read_together(tmp_path / "index.json", ("a", "absent"))
+    assert (values["b"], contents) == (2, {"a": b"1"})
+
+
+@pytest.mark.slow
+def test_several_processes_write_together_one_after_the_other(tmp_path):
+    program = "import sys; from pathlib import Path; from mmdgm.files import write_together\n"
+    program += "for i in range(10): write_together(Path(sys.argv[1]), dict.fromkeys('ab', sys.argv[2].encode() * 9), "
+    program += "{'by': sys.argv[2]})"
+    index = tmp_path / "index.json"
+    writers = [subprocess.Popen([sys.executable, "-c", program, index, name]) for name in "xyz"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if index.exists():
+            values, contents = read_together(index, "ab")
+            assert contents == dict.fromkeys("ab", values["by"].encode() * 9)
+            seen.add(values["by"])
+    assert seen <= set("xyz")
+    assert all(writer.returncode == 0 for writer in writers)
+    assert files(tmp_path) == ["a", "b", "index.json"]

@@ -2,8 +2,11 @@
 
 import csv
 import io
+import logging
+import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +18,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
-from mmdgm.files import write_whole
+from mmdgm.errors import InputError
+from mmdgm.files import read_whole, write_bytes, write_whole
+
+logger = logging.getLogger("mmdgm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,21 +115,60 @@ class Display:
 
 
 class MetricsFile:
-    """The file metrics.csv, with one row per record. A resumed run deletes the rows after the checkpoint's step."""
+    """The file metrics.csv, with one row per record. A resumed run deletes the rows after the checkpoint's step.
+
+    Training does not depend on it: if the file cannot be written, the rows stay in `rows` and are written with a later
+    one, and what cannot be read of an earlier part is left out.
+    """
 
     def __init__(self, path: Path, *, keep_steps: int = 0):
         self.path = path
-        write_metrics(path, [row for row in read_metrics(path) if row["step"] <= keep_steps] if keep_steps else [])
+        self.rows: list[dict[str, Any]] = []
+        if keep_steps:
+            self.rows = [row for row in _good_rows(path) if row["step"] <= keep_steps]
+        write_metrics(path, self.rows)
+        self._written = True
 
     def __call__(self, record: Record) -> None:
-        new = self.path.stat().st_size == 0
-        with self.path.open("a", newline="") as file:
-            file.write(_csv([record.row()], header=new))
+        self.rows.append(record.row())
+        try:
+            if self._written and self.path.exists():
+                text = _csv(self.rows[-1:], header=len(self.rows) == 1)
+                write_bytes(self.path, text.encode(), os.O_APPEND)
+            else:
+                write_metrics(self.path, self.rows)
+            self._written = True
+        except (InputError, OSError) as error:
+            if self._written:
+                logger.warning("mmdgm: %s cannot be written (%s); training goes on", self.path, error)
+            self._written = False
+
+
+def _good_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a metrics.csv, without the damaged ones if there are any."""
+    try:
+        rows = read_metrics(path)
+        if all("step" in row for row in rows):
+            return rows
+    except InputError:
+        pass
+    rows = []
+    header, *lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else [b""]
+    for line in lines:
+        with suppress(InputError):
+            rows += [row for row in parse_metrics(header + line, path) if "step" in row]
+    logger.warning("mmdgm: %s is damaged; going on with %d of its %d rows", path, len(rows), len(lines))
+    return rows
 
 
 def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write the rows of a metrics.csv."""
-    write_whole(path, _csv(rows, header=True).encode() if rows else b"")
+    write_whole(path, metrics_bytes(rows))
+
+
+def metrics_bytes(rows: list[dict[str, Any]]) -> bytes:
+    """Return the content of a metrics.csv."""
+    return _csv(rows, header=True).encode() if rows else b""
 
 
 def _csv(rows: list[dict[str, Any]], *, header: bool) -> str:
@@ -137,13 +182,19 @@ def _csv(rows: list[dict[str, Any]], *, header: bool) -> str:
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a metrics.csv, with parsed numbers and without a half-written last line."""
-    if not path.exists():
-        return []
-    whole, _, _ = path.read_text().rpartition("\n")
-    return [
-        {key: value if key == "stage" else _number(value) for key, value in row.items()}
-        for row in csv.DictReader(io.StringIO(whole))
-    ]
+    return parse_metrics(read_whole(path), path) if path.exists() else []
+
+
+def parse_metrics(content: bytes, path: Path) -> list[dict[str, Any]]:
+    """Return the rows in the content of a metrics.csv; `path` is for messages."""
+    whole, _, _ = content.rpartition(b"\n")
+    try:
+        return [
+            {key: value if key == "stage" else _number(value) for key, value in row.items()}
+            for row in csv.DictReader(io.StringIO(whole.decode()), strict=True)
+        ]
+    except (ValueError, TypeError, OverflowError, csv.Error):
+        raise InputError(f"{path}: is damaged") from None
 
 
 def _number(text: str) -> float:

@@ -1,6 +1,5 @@
 """`mmdgm evaluate`: a run on its test set, and any run on labeled rows that a user brings."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,14 @@ import mmdgm as library
 from conftest import read_csv
 from mmdgm.data import datasets
 from mmdgm.data.labeled_files import read_data
+from mmdgm.files import read_json
 
 DIGITS = datasets.load("digits")
 CPU = ("--device", "cpu")
 
 
 def test_a_presets_run_is_judged_on_its_test_and_validation_rows(answer, mmdgm, trained):
-    result = json.loads((trained / "result.json").read_text())
+    result = read_json(trained / "result.json")
     figures = answer("evaluate", trained, *CPU)
     names = ("error_percent", "elbo", "elbo_binarised")
     assert list(figures) == [*names, *(f"validation_{name}" for name in names)]

@@ -16,6 +16,7 @@ from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
 from mmdgm.experiments import honest_estimate
 from mmdgm.experiments.fit_runs import FitOptions, fit_run
 from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.files import read_json
 from mmdgm.training.loop import Loop, checkpoint_step
 
 DIGITS = datasets.load("digits")
@@ -30,12 +31,12 @@ def test_a_run_of_arrays_holds_counts_and_the_estimator(answer, tmp_path):
     assert (counts["kind"], counts["rows"], counts["labeled"], counts["unlabeled"]) == ("npz", 60, 20, 40)
     y = DIGITS.y_train[:20]
     assert counts["labeled_per_class"] == {str(k): int((y == k).sum()) for k in np.unique(y)}
-    assert json.loads(Path("run/result.json").read_text()) == result
+    assert read_json(Path("run/result.json")) == result
     run = library.load("run")
     assert isinstance(run, MMCVAClassifier)
     x = DIGITS.x_train[:20, 0].astype(np.float64)
     assert result["training_accuracy_on_labeled_rows"] == (run.predict(x) == y).mean()
-    assert json.loads(Path("run/config.json").read_text())["run"]["data"]["place"] == str(tmp_path / "digits.npz")
+    assert read_json(Path("run/config.json"))["run"]["data"]["place"] == str(tmp_path / "digits.npz")
     assert {path.name for path in Path("run/figures").iterdir()} == {
         "samples.png",
         "imputations.png",
@@ -72,7 +73,7 @@ def test_a_table_trains_alike_in_every_format(answer, own, name, kind):
     table = pandas.read_csv(own / "table.csv")
     table.to_parquet(name) if kind == "parquet" else table.to_csv(name, sep="\t", index=False)
     counts = answer("fit", name, "--target", "kind", "--run-dir", "run", "--seed", 1, *SHORT)["data"]
-    before = json.loads((own / "rows" / "result.json").read_text())["data"]
+    before = read_json(own / "rows" / "result.json")["data"]
     assert counts == {**before, "path": name, "kind": kind}
     assert Path("run/model.safetensors").read_bytes() == (own / "rows" / "model.safetensors").read_bytes()
 
@@ -184,12 +185,12 @@ def test_an_interrupted_run_goes_on_to_where_it_would_have_come(mmdgm, own, tmp_
     step = checkpoint_step(RunFolder(tmp_path / "run").checkpoint)
     assert 0 < step < 40
     assert f"--resume goes on from step {step}" in " ".join(err.split())
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    result = read_json(tmp_path / "run" / "result.json")
     assert result["status"] == "running"
     code, out, err = mmdgm(*words, "--run-dir", tmp_path / "run", "--resume", "--json")
     assert code == 0, err
     assert f"going on from step {step}" in err
-    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
+    whole = read_json(tmp_path / "whole" / "result.json")
     unlike = {"seconds", "versions", "git_commit"}
     assert {k: v for k, v in json.loads(out).items() if k not in unlike} == {
         k: v for k, v in whole.items() if k not in unlike
@@ -225,7 +226,7 @@ def test_the_estimate_is_printed_and_resume_adds_a_missing_one(mmdgm, answer, ow
     weights = Path("run/model.safetensors").read_bytes()
     code, out, err = mmdgm(*words[:-1], "--resume")
     assert code == 0, err
-    estimate = json.loads(Path("run/result.json").read_text())["estimate"]
+    estimate = read_json(Path("run/result.json"))["estimate"]
     assert (estimate["labeled_rows"], estimate["folds"]) == (30, 5)
     numbers = [f"{100 * estimate[name]:.1f}" for name in ("accuracy", "low", "high")]
     line = out.splitlines()[-3]
@@ -244,7 +245,7 @@ def test_an_interrupted_estimate_leaves_a_run_that_works(mmdgm, own, tmp_path, m
     code, _, err = mmdgm("fit", *words)
     assert code == 130
     assert "the model is saved; --resume goes on with the estimate" in " ".join(err.split())
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "done"
+    assert read_json(tmp_path / "run" / "result.json")["status"] == "done"
     assert mmdgm("predict", tmp_path / "run", own / "columns.npz", "--out", tmp_path / "p.csv")[0] == 0
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from mmdgm.cli.train import parse_seeds
 from mmdgm.errors import InputError
+from mmdgm.files import read_json
 
 PRESET = "digits-mmcva-50"
 
@@ -19,7 +20,7 @@ def test_a_run_leaves_its_result_and_is_not_trained_twice(mmdgm, tmp_path):
     code, out, err = mmdgm(*words)
     assert code == 0
     assert "step 16/16" in err
-    result = json.loads((run / "result.json").read_text())
+    result = read_json(run / "result.json")
     assert (result["status"], result["seed"], result["overrides"]) == ("done", 1, {"epochs": 2})
     cells = out.splitlines()[1].split()
     assert cells[:2] == ["1", f"{result['error_percent']:.2f}"]
@@ -36,7 +37,7 @@ def test_several_seeds_get_a_folder_each_and_a_mean(mmdgm, tmp_path):
     assert code == 0
     errors = []
     for seed in (4, 6):
-        result = json.loads((tmp_path / f"seed-{seed}" / "result.json").read_text())
+        result = read_json(tmp_path / f"seed-{seed}" / "result.json")
         assert result["seed"] == seed
         errors.append(result["error_percent"])
     assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in out
@@ -100,7 +101,7 @@ def test_mistakes(refused, trained, own, words, said):
 
 def test_a_folder_that_an_estimator_was_saved_to_is_no_run_to_go_on_with(refused, own, tmp_path):
     shutil.copytree(own / "rows", tmp_path / "saved")
-    config = json.loads((tmp_path / "saved" / "config.json").read_text())
+    config = read_json(tmp_path / "saved" / "config.json")
     del config["run"]
     (tmp_path / "saved" / "config.json").write_text(json.dumps(config))
     assert "is no run's config" in refused("train", PRESET, "--run-dir", "saved", "--resume")

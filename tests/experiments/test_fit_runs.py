@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from mmdgm.estimators import fitting, training
 from mmdgm.experiments import run_folder
 from mmdgm.experiments.fit_runs import FitOptions, check_fit, fit_run
 from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.files import read_json
 from mmdgm.progress import read_metrics
 from mmdgm.training.loop import checkpoint_step
 
@@ -104,7 +104,7 @@ def test_an_interrupted_run_is_the_fit_in_python(data, tmp_path, quiet, monkeypa
 
 def test_the_result_says_what_was_trained_on(data, tmp_path, quiet):
     result = fit_run(data, RunFolder(tmp_path / "run"), OPTIONS, console=quiet)
-    assert result == json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result == read_json(tmp_path / "run" / "result.json")
     assert (result["status"], result["estimator"], result["seed"]) == ("done", "MMCVAClassifier", 5)
     assert (result["epochs"], result["planned_epochs"]) == (20, 20)
     labeled = data.y >= 0
@@ -140,7 +140,7 @@ def test_a_fit_that_cannot_work_leaves_a_stopped_run(data, tmp_path, quiet, monk
     monkeypatch.setattr(training.Trainer, "fit", diverge)
     with pytest.raises(TrainingStopped):
         fit_run(data, RunFolder(tmp_path / "run"), OPTIONS, console=quiet)
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    result = read_json(tmp_path / "run" / "result.json")
     assert (result["status"], "no number" in result["reason"]) == ("stopped", True)
     with pytest.raises(InputError, match="no number"):
         mmdgm.load(tmp_path / "run")

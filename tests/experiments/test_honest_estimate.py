@@ -15,6 +15,7 @@ from mmdgm.experiments import honest_estimate
 from mmdgm.experiments.fit_runs import FitOptions, fit_run
 from mmdgm.experiments.honest_estimate import Tally, add_estimate, fold_numbers
 from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.files import read_json
 
 OPTIONS = FitOptions(epochs=3, seed=5, device="cpu")
 
@@ -113,7 +114,7 @@ def test_errors_are_those_of_estimators_that_have_not_seen_the_rows(data, model,
     assert (estimate["errors"], estimate["labeled_rows"]) == (errors, len(labeled))
     assert estimate["accuracy"] == (len(labeled) - errors) / len(labeled)
     assert {**result, "estimate": None} == before
-    assert json.loads(folder.result.read_text()) == result
+    assert read_json(folder.result) == result
     assert folder.weights.read_bytes() == weights
 
 
@@ -165,7 +166,7 @@ def test_a_fold_that_fails_leaves_the_model_and_no_estimate(data, run, monkeypat
 
 
 def test_an_unfinished_run_has_no_estimate(data, run, quiet):
-    run.result.write_text(json.dumps({**json.loads(run.result.read_text()), "status": "running"}))
+    run.result.write_text(json.dumps({**read_json(run.result), "status": "running"}))
     with pytest.raises(InputError, match="--resume"):
         add_estimate(data, run, OPTIONS, console=quiet)
 
@@ -190,7 +191,7 @@ def test_an_interrupted_estimate_keeps_the_model_and_the_folds_so_far(data, run,
         add_estimate(data, run, OPTIONS, console=quiet)
     assert run.weights.read_bytes() == weights
     mmdgm.load(run.path, device="cpu")
-    left = json.loads(run.result.read_text())
+    left = read_json(run.result)
     assert (left["status"], left["estimate"]["folds"], left["estimate"]["planned_folds"]) == ("done", 2, 5)
     result = add_estimate(data, run, OPTIONS, console=quiet)
     assert without_seconds(result["estimate"]) == without_seconds(expected)
@@ -201,7 +202,7 @@ def test_an_interrupted_estimate_keeps_the_model_and_the_folds_so_far(data, run,
 
 def test_max_time_holds_for_the_estimate_as_a_whole(data, run, quiet, monkeypatch):
     """Each fold takes four seconds."""
-    seen, finished = [], json.loads(run.result.read_text())
+    seen, finished = [], read_json(run.result)
     monkeypatch.setattr(honest_estimate, "seconds_since", lambda _: 4.0)
     monkeypatch.setattr(honest_estimate, "_errors", lambda *words: seen.append(words[3].max_time) or 1)
     for max_time, folds in ((3.0, 1), (7.9, 1), (10.0, 2), (20.0, 5), (None, 5)):

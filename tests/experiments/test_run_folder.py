@@ -20,6 +20,7 @@ from mmdgm.experiments.fit_runs import FitOptions, fit_run
 from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.run_folder import RunFolder, load
 from mmdgm.experiments.training_runs import train_runs
+from mmdgm.files import read_json
 from mmdgm.progress import read_metrics
 from mmdgm.settings import override
 
@@ -58,7 +59,7 @@ def images():
 
 
 def result_of(folder):
-    return json.loads((folder / "result.json").read_text())
+    return read_json(folder / "result.json")
 
 
 def files(folder):
@@ -140,7 +141,7 @@ def test_own_data_and_presets_leave_the_same_files(trained, trained_mmva, tmp_pa
     data = read_data(tmp_path / "own.npz")
     fit_run(data, RunFolder(tmp_path / "run"), FitOptions(epochs=1, device="cpu"), console=quiet)
     assert files(tmp_path / "run") == files(trained) == files(trained_mmva) == FILES
-    own, preset = (json.loads((folder / "config.json").read_text()) for folder in (tmp_path / "run", trained))
+    own, preset = (read_json(folder / "config.json") for folder in (tmp_path / "run", trained))
     assert own.keys() == preset.keys()
     assert (own["estimator"], own["parameters"].keys()) == (preset["estimator"], preset["parameters"].keys())
     assert own["run"].keys() - preset["run"].keys() == {"data", "options"}
@@ -185,7 +186,7 @@ def test_what_is_no_finished_run_is_refused(trained, tmp_path):
 
 def test_weights_of_another_model_are_refused(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "run")
-    config = json.loads((trained / "config.json").read_text())
+    config = read_json(trained / "config.json")
     config["model"]["z"] = 5
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match=r"model\.safetensors"):

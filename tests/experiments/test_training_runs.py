@@ -24,6 +24,7 @@ from mmdgm.experiments.evaluation import evaluate, labeled_rows
 from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.rows import split_rows
 from mmdgm.experiments.run_folder import RunFolder, load
+from mmdgm.files import read_json
 from mmdgm.settings import override
 from mmdgm.training.trainer import Trainer
 
@@ -44,7 +45,7 @@ def train(path, *assignments, console, seed=0, resume=False):
 
 
 def test_result_says_what_was_run_and_what_came_out(trained):
-    result = json.loads((trained / "result.json").read_text())
+    result = read_json(trained / "result.json")
     assert result["status"] == "done"
     assert (result["preset"], result["seed"], result["quick"]) == ("digits-mmcva-50", 3, True)
     assert result["overrides"] == {"epochs": 30, "validation": 100, "log_every": 50}
@@ -93,7 +94,7 @@ def test_loaded_run_evaluates_to_the_same_figures(trained):
         for prefix, X, y in labeled_rows(trained, estimator, None, target=None, data_dir=None)
         for name, value in evaluate(estimator, X, y).items()
     }
-    result = json.loads((trained / "result.json").read_text())
+    result = read_json(trained / "result.json")
     assert found == {name: pytest.approx(result[name], rel=1e-5) for name in found}
     kinds = {"error_percent", "elbo", "elbo_binarised"}
     assert set(found) == kinds | {f"validation_{kind}" for kind in kinds}
@@ -150,14 +151,14 @@ def test_a_run_that_got_into_the_folder_meanwhile_is_not_written_over(tmp_path, 
         train_elsewhere.setattr(training_runs, "split_rows", other_run_first)
         with pytest.raises(InputError, match="already holds a run"):
             train(tmp_path / "run", console=quiet)
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["overrides"]["hat_weight"] == 0
+    assert read_json(tmp_path / "run" / "result.json")["overrides"]["hat_weight"] == 0
 
 
 def test_a_stopped_run_says_so_and_is_no_model(tmp_path, quiet, monkeypatch):
     monkeypatch.setattr("mmdgm.models.losses.hinge", lambda scores, y, **_: scores.sum(1) * float("nan"))
     with pytest.raises(TrainingStopped, match="no number"):
         train(tmp_path, console=quiet)
-    result = json.loads((tmp_path / "result.json").read_text())
+    result = read_json(tmp_path / "result.json")
     assert result["status"] == "stopped"
     assert "no number" in result["reason"]
     with pytest.raises(InputError, match="stopped at step 5"):
@@ -227,7 +228,7 @@ def test_killed_and_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(t
     assert start(whole).wait() == 0
     kill_after(start(broken), broken, 20)
     assert not (broken / "model.safetensors").exists()
-    assert json.loads((broken / "result.json").read_text())["status"] == "running"
+    assert read_json(broken / "result.json")["status"] == "running"
     kill_after(start(broken, "--resume"), broken, 90)
     assert start(broken, "--resume").wait() == 0
 
@@ -235,7 +236,7 @@ def test_killed_and_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(t
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert rows(whole) == rows(broken)
-    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, broken)]
+    results = [read_json(folder / "result.json") for folder in (whole, broken)]
     assert results[0]["error_percent"] == results[1]["error_percent"]
     assert results[0]["elbo"] == results[1]["elbo"]
 
@@ -301,7 +302,7 @@ def test_classes_need_not_be_sorted_to_be_judged(trained, names):
         estimator.classes_ = np.array(names)
     y = estimator.classes_[dataset.y_test]
     found = evaluate(estimator, channels_last(dataset.x_test), y)
-    assert found["error_percent"] == json.loads((trained / "result.json").read_text())["error_percent"]
+    assert found["error_percent"] == read_json(trained / "result.json")["error_percent"]
     assert 100 * (1 - estimator.score(channels_last(dataset.x_test), y)) == pytest.approx(found["error_percent"])
     with pytest.raises(InputError, match="zebra"):
         evaluate(estimator, channels_last(dataset.x_test[:1]), np.array(["zebra"]))

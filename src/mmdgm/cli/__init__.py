@@ -1,6 +1,15 @@
-"""The command `mmdgm`. Results go to standard output, progress to standard error; exit code 2 means bad input."""
+"""The command `mmdgm`. Results go to standard output, progress to standard error; exit code 2 means bad input.
 
+A signal that ends a process (Ctrl-C, SIGTERM, SIGHUP) is a KeyboardInterrupt; the exit code is 128 + its number.
+"""
+
+import io
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, NoReturn
 
 import typer
@@ -33,21 +42,57 @@ def _options(
 
 def main() -> None:
     """Run the command line. A known error prints one line instead of a traceback."""
-    try:
-        code = app(sys.argv[1:] or ["--help"], prog_name="mmdgm", standalone_mode=False)
-    except InputError as error:
-        _fail(error, 2)
-    except TrainingStopped as error:
-        _fail(error, 1)
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # what Typer raises for a wrong option or argument
-            raise
-        _fail(f"{error.format_message()} (see --help)", 2)
-    if code == INTERRUPTED:
-        _fail("interrupted", INTERRUPTED)
+    for stream in (sys.stdout, sys.stderr):  # a file name need not be UTF-8
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with ending_signals() as came:
+        try:
+            code = app(sys.argv[1:] or ["--help"], prog_name="mmdgm", standalone_mode=False)
+        except InputError as error:
+            _fail(error, 2)
+        except TrainingStopped as error:
+            _fail(error, 1)
+        except (KeyboardInterrupt, typer.Abort):
+            code = INTERRUPTED
+        except BrokenPipeError:  # the reader of our output has left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except OSError as error:
+            if error.errno is None:
+                raise
+            place = error.filename if error.filename is not None else "a file"
+            _fail(f"{os.fsdecode(place) if isinstance(place, bytes) else place}: {error.strerror}", 2)
+        except Exception as error:
+            if not hasattr(error, "format_message"):  # what Typer raises for a wrong option or argument
+                raise
+            _fail(f"{error.format_message()} (see --help)", 2)
+        if code == INTERRUPTED and came:
+            _fail(f"ended by {signal.Signals(came[0]).name}", 128 + came[0])
+        if code == INTERRUPTED:
+            _fail("interrupted", INTERRUPTED)
     sys.exit(code or 0)
+
+
+@contextmanager
+def ending_signals() -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt at SIGTERM and SIGHUP, and collect their numbers; ignored signals stay ignored."""
+    came: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    mine = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in mine:
+        signal.signal(number, interrupt)
+    try:
+        yield came
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _fail(message: object, code: int) -> NoReturn:

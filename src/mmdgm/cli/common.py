@@ -18,11 +18,21 @@ out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=T
 LARGEST_SEED = 2**32 - 1
 MARKUP: Literal["markdown"] = "markdown"  # format of the commands' docstrings
 
+
+def path(text: str) -> Path:
+    """Return a path. An empty one is a mistake, such as an unset variable of the shell: Python takes it for `.`."""
+    if not text:
+        raise typer.BadParameter("the path is empty")
+    return Path(text)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", parser=path, help="The folder of a finished run.")]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Where the data sets lie. Default: $MMDGM_DATA, or mmdgm in the user's cache folder."),
+    typer.Option(
+        parser=path, help="Where the data sets lie. Default: $MMDGM_DATA, or mmdgm in the user's cache folder."
+    ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random draws.")]

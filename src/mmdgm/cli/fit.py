@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm.cli.common import Device, Json, Labels, Seed, err, out, print_json, say
+from mmdgm.cli.common import Device, Json, Labels, Seed, err, out, path, print_json, say
 from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import pick_device
 from mmdgm.errors import printable
@@ -49,7 +49,9 @@ def fit(
         bool,
         typer.Option("--no-estimate", help="Do not estimate the accuracy on new rows, which takes more trainings."),
     ] = False,
-    run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/DATA/seed-SEED.")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option(parser=path, help="The run's folder. Default: runs/DATA/seed-SEED.")
+    ] = None,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN_DIR.")] = False,
     device: Device = "auto",

@@ -1,5 +1,6 @@
 """The command `mmdgm impute`."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -66,7 +67,7 @@ def impute(
     say(rows.notes)
     place = to or data.with_name(f"{data.stem}-imputed")
     png, file = picture_and_arrays(place) if rows.sheet is None else (place, with_ending(place, ".csv"))
-    if file.resolve() == data.resolve():
+    if os.path.realpath(file) == os.path.realpath(data):
         raise InputError(f"--out {to}: would write over the input; give another name")
     missing = rows.missing
     if not missing.any():

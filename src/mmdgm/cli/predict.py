@@ -1,5 +1,6 @@
 """The command `mmdgm predict`."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,7 +99,7 @@ def csv_file(inputs: list[Path], to: Path | None) -> Path:
         file = first.with_name(f"{first.stem}-predictions.csv")
     else:
         file = Path("predictions.csv")
-    if file.resolve() in [path.resolve() for path in inputs]:
+    if os.path.realpath(file) in [os.path.realpath(path) for path in inputs]:  # `resolve` fails at a link to itself
         raise InputError(f"--out {file}: would write over an input; give another name")
     if file.suffix.lower() != ".csv" or file.is_dir():
         raise InputError(f"--out {file}: give a file name that ends in .csv")

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm.cli.common import DataDir, Device, Json, err, out, print_json, report_files
+from mmdgm.cli.common import DataDir, Device, Json, err, out, path, print_json, report_files
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
 from mmdgm.experiments.paper import conditional_figures, figures, svhn_figures
@@ -40,7 +40,7 @@ def reproduce(
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--out", help="Where runs, results and tables go. Default: runs/reproduce[-quick]."),
+        typer.Option("--out", parser=path, help="Where runs, results and tables go. Default: runs/reproduce[-quick]."),
     ] = None,
     data_dir: DataDir = None,
     device: Device = "auto",

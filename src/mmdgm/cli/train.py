@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, print_json
+from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, path, print_json
 from mmdgm.devices import Machine
 from mmdgm.distributed import is_first
 from mmdgm.errors import InputError
@@ -22,7 +22,9 @@ from mmdgm.settings import override
 
 def train(
     preset: Annotated[str, typer.Argument(help="Which experiment; `mmdgm list` shows all.")],
-    run_dir: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/PRESET/seed-SEED.")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option(parser=path, help="The run's folder. Default: runs/PRESET/seed-SEED.")
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, max=LARGEST_SEED, help="Seed of weights, labeled rows and noise [default: 0]."),

@@ -1,6 +1,7 @@
 """Saving a fitted estimator in a folder: config.json, model.safetensors, metrics.csv. Reading executes no code.
 
-config.json   the estimator's parameters, the codec from arrays to inputs, the settings and networks of its model
+config.json   the estimator's parameters, the codec from arrays to inputs, the settings and networks of its model; and
+              the SHA-256 of the other two files, which belong to it
 """
 
 import math
@@ -15,10 +16,10 @@ from mmdgm.data.codecs import TableCodec, codec_from_json
 from mmdgm.data.labels import is_nan
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.files import read_json, read_tensors, write_json, write_tensors
+from mmdgm.files import FILES, read_together, tensor_bytes, tensors_from, write_together
 from mmdgm.models.configs import from_plain, to_plain
 from mmdgm.models.filler import Filler
-from mmdgm.progress import read_metrics, write_metrics
+from mmdgm.progress import metrics_bytes, parse_metrics
 
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.csv"
 FILLER = "filler."  # prefix of its tensors
@@ -26,13 +27,12 @@ NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
 def write_estimator(estimator: Any, folder: Path, more: Mapping[str, Any]) -> None:
-    """Write a fitted estimator's files; `more` also goes into config.json."""
+    """Write a fitted estimator's files, all or none of them; `more` also goes into config.json."""
     tensors = {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)}
     if estimator.filler_ is not None:
         tensors |= {FILLER + name: tensor for name, tensor in estimator.filler_.state_dict().items()}
-    write_tensors(folder / WEIGHTS, tensors)
-    write_metrics(folder / METRICS, estimator.history_)
-    write_json(folder / CONFIG, {**describe(estimator), **more})
+    files = {WEIGHTS: tensor_bytes(tensors), METRICS: metrics_bytes(estimator.history_)}
+    write_together(folder / CONFIG, files, {**describe(estimator), **more})
 
 
 def describe(estimator: Any) -> dict[str, Any]:
@@ -61,19 +61,23 @@ def read_estimator(folder: Path, kinds: Mapping[str, Any], *, device: str | None
     """Return the estimator that `write_estimator` wrote; `kinds`: the allowed classes by name."""
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder} holds no saved estimator ({CONFIG} is missing)")
-    saved = read_json(folder / CONFIG)
+    saved, files = read_together(folder / CONFIG, (WEIGHTS, METRICS))
+    if WEIGHTS not in files:
+        raise InputError(f"{folder / WEIGHTS} is missing")
     name = str(saved.get("estimator"))
     if name not in kinds:
         raise InputError(f"{folder / CONFIG}: the estimator is {name}, not {' or '.join(kinds)}")
     try:
-        return _restore(kinds[name], saved, folder, device)
+        with torch.random.fork_rng(devices=[]):  # new networks draw weights, which the saved ones replace
+            return _restore(kinds[name], saved, files, folder, device)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError):  # wrong values, or weights that do not fit
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError):
+        # wrong values, or weights that do not fit
         raise InputError(f"{folder}: {CONFIG} and {WEIGHTS} do not make a {name}") from None
 
 
-def _restore(kind: Any, saved: Mapping[str, Any], folder: Path, device: str | None) -> Any:
+def _restore(kind: Any, saved: Mapping[str, Any], files: Mapping[str, bytes], folder: Path, device: str | None) -> Any:
     parameters = {name: _restored(value) for name, value in saved["parameters"].items()}
     if device is not None:
         parameters["device"] = device
@@ -86,8 +90,10 @@ def _restore(kind: Any, saved: Mapping[str, Any], folder: Path, device: str | No
     if saved["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
     estimator.n_iter_, estimator.n_iter_planned_ = saved["n_iter"], saved["n_iter_planned"]
-    estimator.history_ = read_metrics(folder / METRICS)
-    tensors = read_tensors(folder / WEIGHTS)[0]
+    estimator.history_ = parse_metrics(files.get(METRICS, b""), folder / METRICS)
+    tensors = tensors_from(files[WEIGHTS], folder / WEIGHTS, checked=FILES in saved)
+    if broken := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None):
+        raise InputError(f"{folder / WEIGHTS}: {broken} is not finite; take it from a backup, or train again")
     estimator.fill_ = tensors.pop("fill").numpy()
     estimator.filler_ = None
     if isinstance(estimator.codec_, TableCodec):

@@ -27,7 +27,6 @@ from mmdgm.experiments.run_folder import (
     seconds_since,
 )
 from mmdgm.files import read_json
-from mmdgm.progress import read_metrics
 from mmdgm.report.figures import save_figures
 
 MODELS: dict[str, type[Estimator]] = {"mmcva": MMCVAClassifier, "mmva": MMVAClassifier}
@@ -96,7 +95,7 @@ def fit_run(
     keep_freed_memory()
     began = time.monotonic()
     with claimed_by_first_rank(folder.path, look_again):
-        if folder.status() == "done":
+        if folder.is_done():
             return read_json(folder.result)
         recording = Recording(folder, start, resume, console)
         recording.begin({**describe(estimator), "run": about})
@@ -107,7 +106,7 @@ def fit_run(
                 FitRun(checkpoint=folder.checkpoint, resume=resume, listeners=tuple(recording.listeners)),
             )
         seconds = seconds_since(began)
-        estimator.history_ = read_metrics(folder.metrics)
+        estimator.history_ = recording.rows
         write_estimator(estimator, folder.path, {"run": about})
         images = None if isinstance(estimator.codec_, TableCodec) else data.x[:16]
         save_figures(folder.figures, estimator, images)

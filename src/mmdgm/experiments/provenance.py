@@ -11,6 +11,7 @@ import mmdgm
 from mmdgm.data.datasets import default_data_dir
 from mmdgm.data.datasets.files import look_up
 from mmdgm.data.datasets.sources import sources_of
+from mmdgm.data.datasets.sums import sha256_of
 
 
 def software() -> dict[str, Any]:
@@ -78,7 +79,6 @@ def data_files(name: str, data_dir: Path | None, *, extra: bool = False) -> dict
     found: dict[str, dict[str, str | bool]] = {}
     for source in sources_of(name, extra=extra):
         if path := look_up(folder, source.name.removesuffix(".gz")):
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = sha256_of(path)
             found[path.name] = {"sha256": digest, "official": digest == source.sha256}
     return found

@@ -10,7 +10,7 @@ checkpoints/         the state from which `--resume` continues
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,10 @@ class RunFolder:
     def status(self) -> str | None:
         """Return "running", "stopped", "done", or None if no run has begun."""
         return str(read_json(self.result).get("status")) if self.result.exists() else None
+
+    def is_done(self) -> bool:
+        """Return whether training has finished and the model is here; without it, `--resume` trains it again."""
+        return self.status() == "done" and self.weights.exists()
 
     def about(self) -> dict[str, Any]:
         """Return the part "run" of config.json: what is trained, on which data, with which seed."""
@@ -88,6 +92,11 @@ class Recording:
         events = tensorboard(self.folder.path / "tensorboard", keep_steps=self.kept)
         self.listeners = [MetricsFile(self.folder.metrics, keep_steps=self.kept), *([events] if events else [])]
 
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of metrics.csv."""
+        return self.listeners[0].rows if isinstance(self.listeners[0], MetricsFile) else []
+
     def say(self, line: str) -> None:
         self.console.print(f"{self.folder.path}: {line}", markup=False, highlight=False, soft_wrap=True)
 
@@ -106,10 +115,14 @@ class Recording:
         try:
             yield
         except (TrainingStopped, InputError) as error:
-            self.stop(str(error))
+            with suppress(InputError):  # the disk is full
+                self.stop(str(error))
             raise
         except KeyboardInterrupt:
-            self.say(f"--resume goes on from step {checkpoint_step(self.folder.checkpoint)}")
+            with suppress(InputError):  # a damaged checkpoint
+                step = checkpoint_step(self.folder.checkpoint)
+                kept = f"the checkpoint is {self.folder.checkpoint}" if step else "there is no checkpoint yet"
+                self.say(f"{kept}; --resume goes on from step {step}")
             raise
 
 
@@ -139,6 +152,8 @@ def check_folder(
     `differences`: a function of the part "run" of the folder's config.json, which yields (key, saved, now).
     """
     if not folder.config.exists():
+        if folder.result.exists():
+            raise InputError(f"{folder.result}: is of no run here (config.json is missing); choose another --run-dir")
         return
     if not resume:
         raise InputError(f"{folder.path} already holds a run; go on with it by --resume, or choose another --run-dir")

@@ -34,7 +34,7 @@ from mmdgm.experiments.run_folder import Estimator, Recording, RunFolder, check_
 from mmdgm.files import read_json
 from mmdgm.models import MaxMarginVAE
 from mmdgm.models.conditional import ConditionalVAEConfig
-from mmdgm.progress import Display, read_metrics
+from mmdgm.progress import Display
 from mmdgm.report.figures import save_figures
 from mmdgm.training.feature_svm import fit_feature_svm
 from mmdgm.training.loop import Summary
@@ -64,7 +64,7 @@ def train_runs(
     training = _PresetRuns(config, dataset, overrides, console, data_dir, machine, len(runs))
     results, stopped = [], []
     for seed, folder in runs:
-        if folder.status() == "done":
+        if folder.is_done():
             results.append(read_json(folder.result))
             continue
         try:
@@ -215,7 +215,7 @@ class _PresetRuns:
             self.console.print("training the classifier on the frozen features (Pegasos) …", highlight=False)
             assert trainer.store is not None
             fit_feature_svm(trainer.model, trainer.store, reading)
-        estimator.model_, estimator.history_ = trainer.model.eval(), read_metrics(folder.metrics)
+        estimator.model_, estimator.history_ = trainer.model.eval(), recording.rows
         estimator.fill_ = (store.x.mean(dim=0, dtype=torch.float32) / reading.scale).numpy()
         estimator.n_iter_ = summary.epochs
         write_estimator(estimator, folder.path, {"run": about})

@@ -1,8 +1,10 @@
 """One training run: its stages, log intervals and checkpoints."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,9 +12,10 @@ from torch import Tensor
 
 from mmdgm.data.batches import Batches, Store
 from mmdgm.devices import seeded
-from mmdgm.errors import TrainingStopped
-from mmdgm.files import read_metadata, read_tensors, write_tensors
+from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.files import read_tensors, write_tensors
 from mmdgm.progress import Record
+from mmdgm.training.interruption import postponed
 from mmdgm.training.optimizer import fill
 from mmdgm.training.plan import Stage
 from mmdgm.training.schedule import Schedule
@@ -20,6 +23,8 @@ from mmdgm.training.step import Execution, noise_seed
 
 if TYPE_CHECKING:
     from mmdgm.training.trainer import Trainer
+
+logger = logging.getLogger("mmdgm")
 
 
 class Part(NamedTuple):
@@ -54,6 +59,8 @@ class Position:
     seconds: float = 0.0
     start_seconds: float = 0.0  # of compiling and capturing
     trivial_steps: int = 0  # consecutive steps with a trivial solution
+    taken: int = 0  # steps since the last log line
+    sums: dict[str, float] = field(default_factory=dict)  # of the terms in these steps
 
 
 class Loop:
@@ -76,17 +83,17 @@ class Loop:
         self.at = Position()
         self.restored_optimizer: dict[str, Tensor] = {}
         self.saved_at = time.monotonic()
+        self.signals: list[int] = []  # that end the process when a checkpoint is saved
 
     def finish(self) -> Summary:
         """Run the rest of all stages, and return the summary."""
         self.model.train()
         images, epochs = 0, 0
-        try:
+        waits = self.checkpoint is not None and self.trainer.fabric.world_size == 1
+        with postponed(waits) as self.signals, suppress(StopIteration):
             while self.at.stage < len(self.parts):
                 self.run_stage()
                 self.at.stage, self.at.step = self.at.stage + 1, 0
-        except StopIteration:
-            pass
         if not self.weights_are_finite():
             self.stop("a weight became infinite or no number", "a lower learning_rate")
         for i, part in enumerate(self.parts[: self.at.stage + 1]):
@@ -115,26 +122,30 @@ class Loop:
         every = part.stage.log_every
         while self.at.step < part.steps:
             start, started = self.at.step, time.monotonic()
-            end = min((start // every + 1) * every, part.steps)
-            taken, metrics = self.run_interval(part, range(start, end), schedule)
-            self.at.step += taken
+            end = min(((start - self.at.taken) // every + 1) * every, part.steps)
+            self.run_interval(part, end, schedule)
             seconds = time.monotonic() - started
             self.at.seconds += seconds
-            self.check(metrics, part, steps=taken)
-            self.log(metrics, part, schedule.rate(self.at.step - 1), taken / seconds)
+            if self.signals and self.at.step < end:
+                self.save_and_end()
+            metrics = {name: total / self.at.taken for name, total in self.at.sums.items()}
+            self.check(metrics, part, steps=self.at.taken)
+            self.log(metrics, part, schedule.rate(self.at.step - 1), (self.at.step - start) / seconds)
+            self.at.taken, self.at.sums = 0, {}
             if self.is_over():
                 raise StopIteration
             if self.revise is not None and self.at.step < part.steps:
                 with seeded(noise_seed(self.seed, self.steps_done(), -1)):
                     self.revise(self.stepper.store)
+            if self.signals:
+                self.save_and_end()
             self.save_if_due()
 
-    def run_interval(self, part: Part, steps: range, schedule: Schedule) -> tuple[int, dict[str, float]]:
-        """Take these steps, or stop early if `is_over`; return the number of steps and the means of the terms."""
-        stride, taken = self.trainer.interval(part.stage), 0
-        sums: dict[str, float] = {}
-        for start in range(steps.start, steps.stop, stride):
-            some = range(start, min(start + stride, steps.stop))
+    def run_interval(self, part: Part, end: int, schedule: Schedule) -> None:
+        """Take the steps up to this one, or stop early if `is_over` or a signal came; sum up the terms."""
+        stride = self.trainer.interval(part.stage)
+        while self.at.step < end:
+            some = range(self.at.step, min(self.at.step + stride, end))
             number, means = self.stepper.run(
                 part.batches,
                 self.seed,
@@ -143,11 +154,10 @@ class Loop:
                 [schedule.progress(step) for step in some],
                 self.is_over,
             )
-            sums = {name: sums.get(name, 0.0) + number * mean for name, mean in means.items()}
-            taken += number
-            if self.is_over():
+            self.at.sums = {name: self.at.sums.get(name, 0.0) + number * mean for name, mean in means.items()}
+            self.at.step, self.at.taken = some.start + number, self.at.taken + number
+            if self.is_over() or self.signals:
                 break
-        return taken, {name: total / taken for name, total in sums.items()}
 
     def steps_done(self) -> int:
         """Return the number of steps so far, over all stages."""
@@ -201,12 +211,22 @@ class Loop:
     # --- checkpoints -------------------------------------------------------------------------------------
 
     def save_if_due(self) -> None:
-        """Save if a checkpoint is due, but never replace a good checkpoint with a bad state."""
-        due = time.monotonic() - self.saved_at >= self.training.checkpoint_seconds
+        if time.monotonic() - self.saved_at >= self.training.checkpoint_seconds:
+            self.save_if_good()
+
+    def save_and_end(self) -> None:
+        self.save_if_good()
+        raise StopIteration
+
+    def save_if_good(self) -> None:
+        """Save, but never replace a good checkpoint with a bad state. Training goes on if a file cannot be written."""
         good = self.at.trivial_steps == 0 or self.training.patience == 0
         first = self.trainer.fabric.is_global_zero
-        if self.checkpoint is not None and first and due and good and self.weights_are_finite():
-            self.save(self.checkpoint)
+        if self.checkpoint is not None and first and good and self.weights_are_finite():
+            try:
+                self.save(self.checkpoint)
+            except InputError as error:
+                logger.warning("mmdgm: no checkpoint of step %d: %s", self.steps_done(), error)
             self.saved_at = time.monotonic()
 
     def weights_are_finite(self) -> bool:
@@ -226,7 +246,14 @@ class Loop:
 
     def restore(self, checkpoint: Path) -> None:
         """Restore the state of a checkpoint."""
-        tensors, metadata = read_tensors(checkpoint)
+        try:
+            self._restore(*read_tensors(checkpoint))
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, RuntimeError):
+            raise InputError(f"{checkpoint}: is of another model or version; delete it and train again") from None
+
+    def _restore(self, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
         metadata.pop("total_step")
         self.at = Position(**metadata)
         groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "store": {}}
@@ -241,4 +268,9 @@ class Loop:
 
 def checkpoint_step(checkpoint: Path) -> int:
     """Return the step, over all stages, of a checkpoint; 0 if there is no checkpoint."""
-    return int(read_metadata(checkpoint)["total_step"]) if checkpoint.exists() else 0
+    if not checkpoint.exists():
+        return 0
+    step = read_tensors(checkpoint)[1].get("total_step")
+    if not isinstance(step, int):
+        raise InputError(f"{checkpoint}: is no checkpoint; delete it and train again")
+    return step

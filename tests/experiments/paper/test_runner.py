@@ -20,7 +20,7 @@ from mmdgm.experiments.paper.runner import QUICK, Reproduction
 from mmdgm.experiments.paper.sheets import BASELINES
 from mmdgm.experiments.paper.tables import TABLES
 from mmdgm.experiments.presets import find_preset
-from mmdgm.files import write_json
+from mmdgm.files import read_json, write_json
 from mmdgm.inference import posterior
 from mmdgm.training import feature_svm
 
@@ -67,7 +67,7 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     assert code == 0
     assert "Conv-MMVA (quick)" in printed
     assert ": Conv-MMVA, Conv-VA+Pegasos, MMVA, VA+Pegasos." in printed
-    result = json.loads((tmp_path / "runs" / "mnist-va" / "seed-0" / "result.json").read_text())
+    result = read_json(tmp_path / "runs" / "mnist-va" / "seed-0" / "result.json")
     assert result["quick"]
     assert result["overrides"] == {"epochs": 2}
     assert f"| VA+Pegasos (quick) | {result['error_percent']:.2f} | 1.04 | 1 |" in (tmp_path / "table1.md").read_text()
@@ -83,9 +83,9 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     assert (tmp_path / "runs" / "mnist-va" / "seed-0" / "model.safetensors").stat().st_mtime_ns == trained
 
     assert mmdgm("reproduce", "table5", *out)[0] == 0
-    result = json.loads((tmp_path / "missing" / "mnist-cnn" / "seed-0" / "result.json").read_text())
+    result = read_json(tmp_path / "missing" / "mnist-cnn" / "seed-0" / "result.json")
     assert set(result["missing"]["Rect 12"]) == {"noise"}
-    run = json.loads((tmp_path / "runs" / "mnist-cnn" / "seed-0" / "result.json").read_text())
+    run = read_json(tmp_path / "runs" / "mnist-cnn" / "seed-0" / "result.json")
     assert run.items() >= result["trained"].items()
     assert "missing" not in run
     measured = {path.parts[-3] for path in (tmp_path / "missing").glob("*/seed-0/result.json")}
