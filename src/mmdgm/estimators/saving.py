@@ -18,10 +18,11 @@ from mmdgm.errors import InputError
 from mmdgm.files import read_json, read_tensors, write_json, write_tensors
 from mmdgm.models.configs import from_plain, to_plain
 from mmdgm.models.filler import Filler
+from mmdgm.models.row_sampler import RowSampler
 from mmdgm.progress import read_metrics, write_metrics
 
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.csv"
-FILLER = "filler."  # prefix of its tensors
+FILLER, SAMPLER = "filler.", "sampler."  # prefixes of their tensors
 NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
@@ -30,6 +31,8 @@ def write_estimator(estimator: Any, folder: Path, more: Mapping[str, Any]) -> No
     tensors = {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)}
     if estimator.filler_ is not None:
         tensors |= {FILLER + name: tensor for name, tensor in estimator.filler_.state_dict().items()}
+    if estimator.sampler_ is not None:
+        tensors |= {SAMPLER + name: tensor for name, tensor in estimator.sampler_.state_dict().items()}
     write_tensors(folder / WEIGHTS, tensors)
     write_metrics(folder / METRICS, estimator.history_)
     write_json(folder / CONFIG, {**describe(estimator), **more})
@@ -89,11 +92,15 @@ def _restore(kind: Any, saved: Mapping[str, Any], folder: Path, device: str | No
     estimator.history_ = read_metrics(folder / METRICS)
     tensors = read_tensors(folder / WEIGHTS)[0]
     estimator.fill_ = tensors.pop("fill").numpy()
-    estimator.filler_ = None
+    estimator.filler_ = estimator.sampler_ = None
     if isinstance(estimator.codec_, TableCodec):
         of_filler = {name: tensors.pop(name) for name in list(tensors) if name.startswith(FILLER)}
         estimator.filler_ = Filler(estimator.codec_.table.columns).eval()
         estimator.filler_.load_state_dict({name.removeprefix(FILLER): part for name, part in of_filler.items()})
+        if of_sampler := {name: tensors.pop(name) for name in list(tensors) if name.startswith(SAMPLER)}:
+            sizes = {"z": estimator.config_.z, "n_classes": len(estimator.classes_)}
+            estimator.sampler_ = RowSampler(estimator.codec_.table.columns, **sizes).eval()
+            estimator.sampler_.load_state_dict({k.removeprefix(SAMPLER): part for k, part in of_sampler.items()})
     model = estimator._build(estimator.config_, n_rows=1)  # n_rows matters only for training
     model.load_state_dict(tensors)
     estimator.model_ = model.to(place, memory_format=torch.channels_last).eval()

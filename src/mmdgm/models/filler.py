@@ -32,6 +32,7 @@ WIDE = 256  # largest d with a Gaussian, and with a layer from all columns to al
 CHUNK = 256
 RIDGE = 1e-4
 LEAST_VARIANCE = 1e-3
+LEAST_CHANCE = 1e-6
 
 
 class FillerTerms(NamedTuple):
@@ -99,6 +100,22 @@ class ColumnGroups(nn.Module):
         total = x.new_zeros(len(x), self.count).scatter_add(1, index, x)
         share = x / self.of_each(total).clamp(min=1e-6)
         return torch.where(self.category, share, x)
+
+    def choose(self, chances: Tensor, noise: Tensor) -> Tensor:
+        """Columns of two values and categories `(rows, d)`, drawn by chances with standard normal `noise` `(rows, d)`."""
+        uniform = torch.special.ndtr(noise)
+        gumbel = -(-uniform.clamp(1e-6, 1 - 1e-6).log()).log()
+        contest = torch.where(self.category, chances.clamp(min=LEAST_CHANCE).log() + gumbel, 0)
+        most = contest.new_full((len(chances), self.count), -torch.inf)
+        most = most.scatter_reduce(1, self.column.expand_as(contest), contest, "amax")
+        return torch.where(self.category, contest >= self.of_each(most), uniform < chances).to(chances.dtype)
+
+    def tilted(self, chances: Tensor, tilt: Tensor) -> Tensor:
+        """Chances `(rows, d)` whose logits, or logarithms of a category's chances, are raised by `tilt`."""
+        chances = chances.clamp(LEAST_CHANCE, 1 - LEAST_CHANCE)
+        return torch.where(
+            self.category, self.log_chances(chances.log() + tilt).exp(), (chances.logit() + tilt).sigmoid()
+        )
 
 
 class ShrunkGaussian(nn.Module):
@@ -252,12 +269,7 @@ class Filler(nn.Module):
         groups, d = self.groups, x.shape[1]
         expected = self(x, observed)
         numbers = expected + self.errors(observed, noise[:, :d]) * groups.of_each(self.spread)
-        uniform = torch.special.ndtr(noise[:, d:])
-        gumbel = -(-uniform.clamp(1e-6, 1 - 1e-6).log()).log()
-        contest = torch.where(groups.category, expected.clamp(min=1e-6).log() + gumbel, 0)
-        most = contest.new_full((len(x), groups.count), -torch.inf)
-        most = most.scatter_reduce(1, groups.column.expand_as(contest), contest, "amax")
-        chosen = torch.where(groups.category, contest >= groups.of_each(most), uniform < expected).to(x.dtype)
+        chosen = groups.choose(expected, noise[:, d:])
         drawn = torch.where(groups.number, numbers.clamp(groups.low, groups.high), chosen)
         return torch.where(observed > 0, x, drawn)
 

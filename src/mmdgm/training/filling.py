@@ -1,12 +1,13 @@
 """Training of a table's `Filler`: the Gaussian, the network, and their weights per column."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from scipy.stats import norm
 from torch import Tensor
 
 from mmdgm.data.batches import Store
@@ -24,6 +25,8 @@ BATCH, RATE, DECAY = 128, 5e-3, 1e-2
 WORK = 1_000_000_000  # largest number of steps × weights
 PRIOR = 3.0  # the weights' penalty: so many standard deviations² of squared distance from 1/2
 COVERED = 0.9  # the quantile of absolute errors that draws reproduce
+SIMULATED = 20  # simulated errors of a hidden value, for their expected deviation
+OTHERS = 10  # errors of all columns that count among a column's own
 LEAST = 5  # hidden values of a column that can tell its weights
 
 
@@ -88,8 +91,10 @@ def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> 
     groups, hidden = filler.groups, ((known - kept) > 0).numpy()
     apart = (filler.predictions(rows * kept, kept) - filler.means).numpy()
     truth = (rows - filler.means).numpy()
-    simulated = filler.errors(kept, torch.randn_like(rows)).numpy()
+    simulated = torch.stack([filler.errors(kept, torch.randn_like(rows)).square() for _ in range(SIMULATED)])
+    expected = simulated.mean(dim=0).sqrt().clamp(min=1e-6).numpy()
     scale, column = groups.scale.numpy(), groups.column.numpy()
+    relative: dict[int, NDArray[np.float64]] = {}  # errors of a column's hidden values in expected deviations
     for j in range(groups.count):
         mine = column == j
         cells = hidden[:, mine]
@@ -101,6 +106,30 @@ def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> 
         found, _ = nnls(np.vstack([design, penalty]), np.concatenate([target, penalty.sum(axis=1) / 2]))
         filler.weights[:, j] = torch.from_numpy(found).float()
         if bool(groups.number[mine].any()):
-            expected = (simulated[:, mine] / scale[mine])[cells]
-            wide, wanted = (np.quantile(np.abs(error), COVERED) for error in (expected, target - design @ found))
-            filler.spread[j] = float(np.clip(wanted / max(wide, 1e-6), 0.1, 10.0))
+            relative[j] = np.abs(target - design @ found) / (expected[:, mine] / scale[mine])[cells]
+    learn_spread(filler, relative)
+
+
+def learn_spread(filler: Filler, relative: Mapping[int, NDArray[np.float64]]) -> None:
+    """Set the spread of each column of numbers, from the sizes of its errors relative to their expected deviations.
+
+    The quantile COVERED of the sizes becomes that of normal errors. A column's quantile is that of its own errors
+    and of OTHERS errors of all columns; it counts one more, infinite error, as in conformal prediction.
+    """
+    if not relative:
+        return
+    everything = np.concatenate(list(relative.values()))
+    for j in groups_of_numbers(filler):
+        own = relative.get(j, np.empty(0))
+        sizes = np.concatenate([own, everything])
+        weights = np.concatenate([np.ones(len(own)), np.full(len(everything), OTHERS / len(everything))])
+        order = sizes.argsort()
+        level = weights[order].cumsum() / (weights.sum() + 1)
+        wide = sizes[order][min(np.searchsorted(level, COVERED), len(sizes) - 1)]
+        filler.spread[j] = float(np.clip(wide / norm.ppf((1 + COVERED) / 2), 0.1, 10.0))
+
+
+def groups_of_numbers(filler: Filler) -> list[int]:
+    """The table's columns of numbers."""
+    groups = filler.groups
+    return sorted(set(groups.column[groups.number].tolist()))
