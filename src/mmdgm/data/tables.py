@@ -105,8 +105,10 @@ def learn_column(name: str, column: NDArray[Any], *, category: bool = False) -> 
     scale = scale if scale > 1e-12 * size else 1.0
     ends = float(observed.min()), float(observed.max())
     low, high = (float(end) for end in squash((np.array(ends) - centre) / scale))
-    shape = {"centre": centre, "scale": scale, "low": low, "high": high}
-    return Column(name=name, kind="number", **shape, ends=ends, decimals=count_decimals(observed))
+    decimals = count_decimals(observed)
+    return Column(
+        name=name, kind="number", centre=centre, scale=scale, low=low, high=high, ends=ends, decimals=decimals
+    )
 
 
 def count_decimals(x: NDArray[np.float64]) -> int | None:
@@ -237,8 +239,8 @@ class Table:
 
     @classmethod
     def from_json(cls, values: list[dict[str, Any]]) -> "Table":
-        return cls(
-            columns=tuple(
-                Column(**{k: tuple(v) if isinstance(v, list) else v for k, v in of.items()}) for of in values
-            )
-        )
+        columns = []
+        for of_column in values:
+            plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in of_column.items()}
+            columns.append(Column(**plain))
+        return cls(columns=tuple(columns))

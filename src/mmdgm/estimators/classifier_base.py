@@ -162,25 +162,19 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         if not self.model_.generates:
             raise InputError("this model was trained without its generative part: it has no samples")
         rng, sampler = check_random_state(random_state), self.sampler_
-        size, conditional = self.model_.encoder.z, isinstance(self.model_, ConditionalVAE)
+        conditional = isinstance(self.model_, ConditionalVAE)
         if y is not None and sampler is None and not conditional:
             raise InputError(f"{type(self).__name__} does not generate images by class; leave y out")
-        numbers = None if y is None else torch.from_numpy(self._class_numbers(y, n))
-        noise = _normal(rng, (n, size))
-        if sampler is None:
-            codes = noise
-            if numbers is None:
-                numbers = torch.from_numpy(rng.randint(len(self.classes_), size=n))
-        else:
-            if numbers is None:
-                numbers = torch.from_numpy(
-                    rng.choice(len(self.classes_), size=n, p=sampler.shares.double() / sampler.shares.double().sum())
-                )
-            codes = sampler.codes(numbers, noise)
-        arrays = (codes.numpy(), numbers.numpy()) if conditional else (codes.numpy(),)
-        rows = self._ask(self.model_.generate, *arrays)
+        shares = None if sampler is None else sampler.shares.double().numpy()
+        drawn = rng.choice(len(self.classes_), n, p=shares) if y is None else self._class_numbers(y, n)
+        numbers, codes = torch.from_numpy(drawn), _normal(rng, n, self.model_.encoder.z)
+        if sampler is not None:
+            codes = sampler.codes(numbers, codes)
+        given = (codes.numpy(), numbers.numpy()) if conditional else (codes.numpy(),)
+        rows = self._ask(self.model_.generate, *given)
         if sampler is not None and not mean:
-            rows = sampler(torch.from_numpy(rows).flatten(1), numbers, _normal(rng, (n, 2 * rows.shape[1]))).numpy()
+            flat = torch.from_numpy(rows).flatten(1)
+            rows = sampler(flat, numbers, _normal(rng, n, 2 * flat.shape[1])).numpy()
         decoded = self.codec_.decode(rows, exact=mean)
         return (decoded, codes.numpy()) if return_codes else decoded
 
@@ -196,7 +190,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return order[np.searchsorted(self.classes_, wanted, sorter=order)]
 
 
-def _normal(rng: np.random.RandomState, shape: tuple[int, int]) -> torch.Tensor:
+def _normal(rng: np.random.RandomState, *shape: int) -> torch.Tensor:
     return torch.from_numpy(rng.standard_normal(shape).astype(np.float32))
 
 

@@ -102,7 +102,7 @@ class ColumnGroups(nn.Module):
         return torch.where(self.category, share, x)
 
     def choose(self, chances: Tensor, noise: Tensor) -> Tensor:
-        """Columns of two values and categories `(rows, d)`, drawn by chances with standard normal `noise` `(rows, d)`."""
+        """Columns of two values, and categories, drawn by chances `(rows, d)` with normal `noise` `(rows, d)`."""
         uniform = torch.special.ndtr(noise)
         gumbel = -(-uniform.clamp(1e-6, 1 - 1e-6).log()).log()
         contest = torch.where(self.category, chances.clamp(min=LEAST_CHANCE).log() + gumbel, 0)

@@ -119,17 +119,11 @@ def learn_spread(filler: Filler, relative: Mapping[int, NDArray[np.float64]]) ->
     if not relative:
         return
     everything = np.concatenate(list(relative.values()))
-    for j in groups_of_numbers(filler):
+    for j in filler.groups.column[filler.groups.number].tolist():
         own = relative.get(j, np.empty(0))
         sizes = np.concatenate([own, everything])
         weights = np.concatenate([np.ones(len(own)), np.full(len(everything), OTHERS / len(everything))])
         order = sizes.argsort()
         level = weights[order].cumsum() / (weights.sum() + 1)
-        wide = sizes[order][min(np.searchsorted(level, COVERED), len(sizes) - 1)]
+        wide = sizes[order][min(int(np.searchsorted(level, COVERED)), len(sizes) - 1)]
         filler.spread[j] = float(np.clip(wide / norm.ppf((1 + COVERED) / 2), 0.1, 10.0))
-
-
-def groups_of_numbers(filler: Filler) -> list[int]:
-    """The table's columns of numbers."""
-    groups = filler.groups
-    return sorted(set(groups.column[groups.number].tolist()))

@@ -1,7 +1,5 @@
 """Learning of a table's `RowSampler` from its training rows, after the generative model is trained."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,8 +13,9 @@ Values = NDArray[np.float32]
 ROWS = 5_000  # largest number of training rows that it learns from
 GENERATED = 50_000  # rows that are generated to compare with observed ones, of all classes together
 FEWEST, MOST = 500, 4_000  # of a class
-SHRINKAGE = 5.0  # a class's covariance is shrunk as if `SHRINKAGE + z` more rows of all classes had been seen
-OTHERS = 1.0  # a class's quantiles and shares are those of its rows, and of so many rows of all classes
+SHRINKAGE = 5.0  # a class's covariance of d values is that of its rows, and of SHRINKAGE + d rows of all classes
+OTHERS = 1.0  # a class's means and shares are those of its rows, and of so many rows of all classes
+LEAST = 5  # observed values of a column that tell the quantiles of a class
 ROUNDS = 20  # of fitting the tilt
 RIDGE = 1e-4
 
@@ -41,88 +40,102 @@ def learn_rows(
         some = torch.randperm(len(x))[:ROWS]
         rows, known, classes = (torch.from_numpy(np.ascontiguousarray(part))[some] for part in (x, observed, y))
         sampler = RowSampler(columns, z=z, n_classes=n_classes).eval()
-        counts = torch.bincount(torch.from_numpy(y), minlength=n_classes).float()
-        sampler.shares.copy_(counts / counts.sum())
-        codes, means = reconstructed(model, rows.to(device), classes.to(device))
-        learn_codes(sampler, codes, classes)
-        has_numbers = bool(sampler.groups.number.any())
-        if has_numbers:
-            learn_errors(sampler, (rows - means)[:, sampler.groups.number])
+        counts = np.bincount(y, minlength=n_classes)
+        sampler.shares.copy_(torch.from_numpy(counts / counts.sum()))
+        codes = encoded(model, rows.to(device), classes.to(device))
+        errors = rows - decoded(model, codes, classes.to(device)).cpu()
+        learn_codes(sampler, codes.cpu(), classes)
+        learn_errors(sampler, errors[:, sampler.groups.number], classes)
+        sampler.stepped.copy_(are_stepped(rows, known, sampler.groups.number))
         each = int(np.clip(GENERATED // n_classes, FEWEST, MOST))
         for k in range(n_classes):
             label = torch.full((each,), k)
-            drawn = sampler.codes(label, torch.randn(each, z))
-            new = decoded(model, drawn.to(device), label.to(device)).cpu()
-            weights = (classes == k) + OTHERS / len(classes)
-            if has_numbers:
-                learn_quantiles(sampler, k, new, rows, known, weights)
-            learn_tilt(sampler, k, new, rows, known, weights)
+            new = decoded(model, sampler.codes(label, torch.randn(each, z)).to(device), label.to(device)).cpu()
+            learn_quantiles(sampler, k, new, rows, known, classes == k)
+            learn_tilt(sampler, k, new, rows, known, classes == k)
     return sampler
 
 
-def conditions(model: VAE, y: Tensor, like: Tensor) -> Tensor | None:
+def labels_for(model: VAE, y: Tensor, like: Tensor) -> Tensor | None:
     """The labels that encoder and decoder take."""
     return model.one_hot(y, like) if isinstance(model, ConditionalVAE) else None
 
 
-def reconstructed(model: VAE, rows: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """A code z ~ q(z|x, y) of each row, and the decoder's mean at it."""
+def encoded(model: VAE, rows: Tensor, y: Tensor) -> Tensor:
+    """A code z ~ q(z|x, y) of each row, `(rows, z)`."""
     x = rows[:, :, None, None]
-    z = model.encoder(x, conditions(model, y, x)).qz.sample()
-    return z.cpu(), decoded(model, z, y).cpu()
+    codes: Tensor = model.encoder(x, labels_for(model, y, x)).qz.sample()
+    return codes
 
 
 def decoded(model: VAE, z: Tensor, y: Tensor) -> Tensor:
     """The decoder's means `(rows, d)`."""
-    return model.decode(z, conditions(model, y, z)).mean.flatten(1)
+    means: Tensor = model.decode(z, labels_for(model, y, z)).mean
+    return means.flatten(1)
 
 
 def learn_codes(sampler: RowSampler, codes: Tensor, y: Tensor) -> None:
-    """Set the mean and the covariance of each class's codes `(n, z)`, shrunk towards those of all classes."""
+    """Set the mean and the covariance of each class's codes `(n, z)`."""
     n_classes, z = sampler.code_mean.shape
-    counts = torch.bincount(y, minlength=n_classes).float()
-    centre = codes.mean(dim=0)
+    counts = torch.bincount(y, minlength=n_classes)[:, None]
     totals = torch.zeros(n_classes, z).index_add(0, y, codes)
-    sampler.code_mean.copy_((totals + OTHERS * centre) / (counts + OTHERS)[:, None])
-    apart = codes - sampler.code_mean[y]
-    pooled = apart.T @ apart / len(codes)
-    for k in range(n_classes):
-        own, more = apart[y == k], SHRINKAGE + z
-        covariance = (own.T @ own + more * pooled) / (len(own) + more)
-        sampler.code_root[k] = torch.linalg.cholesky(covariance + RIDGE * torch.eye(z))
+    sampler.code_mean.copy_((totals + OTHERS * codes.mean(dim=0)) / (counts + OTHERS))
+    for k, covariance in enumerate(of_classes(codes - sampler.code_mean[y], y, n_classes)):
+        sampler.code_root[k] = torch.linalg.cholesky(covariance)
 
 
-def learn_errors(sampler: RowSampler, errors: Tensor) -> None:
-    """Set the root of the covariance of the decoder's errors `(n, numbers)`; correlations are shrunk."""
-    n, numbers = errors.shape
-    covariance = errors.T @ errors / n
-    variance = covariance.diagonal().clamp(min=RIDGE)
-    shrunk = covariance * (n / (n + SHRINKAGE + numbers))
-    sampler.error_root.copy_(torch.linalg.cholesky(shrunk - shrunk.diagonal().diag() + variance.diag()))
+def learn_errors(sampler: RowSampler, errors: Tensor, y: Tensor) -> None:
+    """Set the scales and correlations of each class's errors `(n, numbers)`."""
+    if not errors.shape[1]:
+        return
+    if not sampler.error_root.numel():
+        sampler.error_scale.copy_(errors.square().mean(dim=0).sqrt().expand_as(sampler.error_scale))
+        return
+    for k, covariance in enumerate(of_classes(errors, y, len(sampler.shares))):
+        sampler.error_scale[k] = covariance.diagonal().sqrt()
+        correlation = covariance / torch.outer(sampler.error_scale[k], sampler.error_scale[k])
+        sampler.error_root[k] = torch.linalg.cholesky(correlation)
 
 
-def learn_quantiles(sampler: RowSampler, k: int, means: Tensor, rows: Tensor, known: Tensor, weights: Tensor) -> None:
-    """Set quantiles of class k's numbers: of generated ones, from the decoder's means, and of observed ones."""
-    number = sampler.groups.number
+def of_classes(values: Tensor, y: Tensor, n_classes: int) -> list[Tensor]:
+    """The covariance of each class's centred values `(n, d)`, shrunk towards that of all classes."""
+    n, d = values.shape
+    pooled, more = values.T @ values / n + RIDGE * torch.eye(d), SHRINKAGE + d
+    parts = [values[y == k] for k in range(n_classes)]
+    return [(own.T @ own + more * pooled) / (len(own) + more) for own in parts]
+
+
+def learn_quantiles(sampler: RowSampler, k: int, means: Tensor, rows: Tensor, known: Tensor, own: Tensor) -> None:
+    """Set quantiles of class k's numbers: of generated ones, from the decoder's means, and of observed ones.
+
+    `known` `(n, d)`: which values of `rows` are observed. `own` `(n,)`: which rows are of the class. A column with
+    few observed values in the class has the quantiles of all classes.
+    """
     levels = torch.linspace(0, 1, GRID)
-    latent = sampler.latent_numbers(means, torch.randn_like(means))
-    sampler.generated[k] = torch.quantile(latent, levels, dim=0).T
-    for j, column in enumerate(number.nonzero()[:, 0].tolist()):
+    sampler.generated[k] = at_levels(sampler.with_errors(means, k, torch.randn_like(means)), levels).T
+    for j, column in enumerate(sampler.groups.number.nonzero()[:, 0].tolist()):
         seen = known[:, column]
-        values, order = rows[seen, column].sort()
-        share = weights[seen][order]
-        at = (share.cumsum(0) - share / 2) / share.sum()
-        sampler.observed[k, j] = values[torch.searchsorted(at, levels.clamp(0, 1)).clamp(max=len(values) - 1)]
-        sampler.stepped[j] = len(values.unique()) < len(values) / 2
+        seen = seen & own if int((seen & own).sum()) >= LEAST else seen
+        sampler.observed[k, j] = at_levels(rows[seen, column], levels)
 
 
-def learn_tilt(sampler: RowSampler, k: int, means: Tensor, rows: Tensor, known: Tensor, weights: Tensor) -> None:
+def at_levels(values: Tensor, levels: Tensor) -> Tensor:
+    """The values `(rows, …)` whose ranks are nearest to these fractions of the highest rank."""
+    return values.sort(dim=0).values[(levels * (len(values) - 1)).round().long()]
+
+
+def are_stepped(rows: Tensor, known: Tensor, number: Tensor) -> Tensor:
+    """Whether most observed values of a column of numbers occur several times, `(numbers,)`."""
+    columns = [rows[known[:, j], j] for j in number.nonzero()[:, 0]]
+    return torch.tensor([len(values.unique()) < len(values) / 2 for values in columns], dtype=torch.bool)
+
+
+def learn_tilt(sampler: RowSampler, k: int, means: Tensor, rows: Tensor, known: Tensor, own: Tensor) -> None:
     """Set the tilt of class k's chances, so that their mean over generated rows is the share among observed ones."""
     groups, tilt = sampler.groups, torch.zeros(rows.shape[1])
-    weighted = weights[:, None] * known
-    wanted = ((weighted * rows).sum(dim=0) / weighted.sum(dim=0)).clamp(RIDGE, 1 - RIDGE)
+    weights = (own + OTHERS / len(own))[:, None] * known
+    wanted = ((weights * rows).sum(dim=0) / weights.sum(dim=0).clamp(min=RIDGE)).clamp(RIDGE, 1 - RIDGE)
     for _ in range(ROUNDS):
         found = groups.tilted(means, tilt).mean(dim=0).clamp(RIDGE, 1 - RIDGE)
-        step = torch.where(groups.category, wanted.log() - found.log(), wanted.logit() - found.logit())
-        tilt = tilt + step
+        tilt += torch.where(groups.category, wanted.log() - found.log(), wanted.logit() - found.logit())
     sampler.tilt[k] = torch.where(groups.number, 0, tilt)
