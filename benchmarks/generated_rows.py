@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -79,10 +78,9 @@ def by_peer(name: str) -> Callable[[Task, int], Generated]:
     def generate(task: Task, n: int) -> Generated:
         import ctgan
 
-        torch.manual_seed(task.seed)
-        np.random.seed(task.seed)
         discrete = [*(c for c in task.x if task.x[c].dtype == object), TARGET]
-        model = getattr(ctgan, name)(**{"cuda" if name == "old" else "enable_gpu": False})
+        model = getattr(ctgan, name)(enable_gpu=False)
+        model.set_random_state(task.seed)
         model.fit(task.x.assign(**{TARGET: task.y}), discrete)
         rows = model.sample(n)
         y = rows.pop(TARGET).to_numpy(int)
@@ -138,10 +136,8 @@ def summary(cells: Mapping[Key, Cell]) -> str:
         "| --- " * 5 + "|",
     ]
     for name in sorted(of_generators, key=list(GENERATORS).index):
-        useful, detected, seconds = (
-            np.array([of_generators[name][task][score] for task in tasks])
-            for score in ("useful", "detected", "seconds")
-        )
+        of = [of_generators[name][task] for task in tasks]
+        useful, detected, seconds = (np.array([cell[s] for cell in of]) for s in ("useful", "detected", "seconds"))
         lines.append(
             f"| {name} | {useful.mean():.3f} | {useful.min():.3f} | {detected.mean():.3f} | {np.median(seconds):.0f} |"
         )
