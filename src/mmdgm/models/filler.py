@@ -180,6 +180,16 @@ class ShrunkGaussian(nn.Module):
         hole = 1 - observed
         return filled, torch.einsum("nij,ni,nj->ij", spread, hole, hole)
 
+    def deviations(self, observed: Tensor) -> Tensor:
+        """The conditional standard deviations `(rows, d)` of all values; of observed ones nearly 0."""
+        parts = []
+        for seen in observed.split(CHUNK):
+            factor = self._solved(self.mean.expand_as(seen), seen)[1]
+            related = seen[:, :, None] * self.covariance
+            explained = (related * torch.cholesky_solve(related, factor)).sum(dim=1)
+            parts.append((self.covariance.diagonal() - explained).clamp(min=0).sqrt())
+        return torch.cat(parts)
+
     def draw(self, noise: Tensor) -> Tensor:
         """Rows from N(μ, Σ), from standard normal numbers `(rows, d)`."""
         rows: Tensor = self.mean + noise @ torch.linalg.cholesky(self.covariance).T
@@ -272,6 +282,13 @@ class Filler(nn.Module):
         chosen = groups.choose(expected, noise[:, d:])
         drawn = torch.where(groups.number, numbers.clamp(groups.low, groups.high), chosen)
         return torch.where(observed > 0, x, drawn)
+
+    def deviations(self, observed: Tensor) -> Tensor:
+        """Standard deviations `(rows, d)` of `errors`."""
+        if self.gaussian is None:
+            return self.groups.scale.expand_as(observed)
+        deviations: Tensor = self.gaussian.deviations(observed) * self.groups.scale
+        return deviations
 
     def errors(self, observed: Tensor, noise: Tensor) -> Tensor:
         """Errors `(rows, d)` that the Gaussian makes in rows of its own with these observed entries."""

@@ -25,7 +25,6 @@ BATCH, RATE, DECAY = 128, 5e-3, 1e-2
 WORK = 1_000_000_000  # largest number of steps × weights
 PRIOR = 3.0  # the weights' penalty: so many standard deviations² of squared distance from 1/2
 COVERED = 0.9  # the quantile of absolute errors that draws reproduce
-SIMULATED = 20  # simulated errors of a hidden value, for their expected deviation
 OTHERS = 10  # errors of all columns that count among a column's own
 LEAST = 5  # hidden values of a column that can tell its weights
 
@@ -91,19 +90,18 @@ def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> 
     groups, hidden = filler.groups, ((known - kept) > 0).numpy()
     apart = (filler.predictions(rows * kept, kept) - filler.means).numpy()
     truth = (rows - filler.means).numpy()
-    simulated = torch.stack([filler.errors(kept, torch.randn_like(rows)).square() for _ in range(SIMULATED)])
-    expected = simulated.mean(dim=0).sqrt().clamp(min=1e-6).numpy()
+    expected = filler.deviations(kept).clamp(min=1e-6).numpy()
     scale, column = groups.scale.numpy(), groups.column.numpy()
     relative: dict[int, NDArray[np.float64]] = {}  # errors of a column's hidden values in expected deviations
     for j in range(groups.count):
         mine = column == j
         cells = hidden[:, mine]
-        if cells[:, 0].sum() < LEAST:
-            continue
         seen = [(part[:, mine] / scale[mine])[cells] for part in (*apart, truth)]
         design, target = np.stack(seen[:2], axis=1), seen[2]
-        penalty = PRIOR**0.5 * np.eye(2)
-        found, _ = nnls(np.vstack([design, penalty]), np.concatenate([target, penalty.sum(axis=1) / 2]))
+        found = np.full(2, 0.5)
+        if cells[:, 0].sum() >= LEAST:
+            penalty = PRIOR**0.5 * np.eye(2)
+            found, _ = nnls(np.vstack([design, penalty]), np.concatenate([target, penalty.sum(axis=1) / 2]))
         filler.weights[:, j] = torch.from_numpy(found).float()
         if bool(groups.number[mine].any()):
             relative[j] = np.abs(target - design @ found) / (expected[:, mine] / scale[mine])[cells]
@@ -113,16 +111,15 @@ def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> 
 def learn_spread(filler: Filler, relative: Mapping[int, NDArray[np.float64]]) -> None:
     """Set the spread of each column of numbers, from the sizes of its errors relative to their expected deviations.
 
-    The quantile COVERED of the sizes becomes that of normal errors. A column's quantile is that of its own errors
-    and of OTHERS errors of all columns; it counts one more, infinite error, as in conformal prediction.
+    The quantile COVERED of the sizes becomes that of normal errors. It is the quantile of a column's own errors, of
+    OTHERS errors like those of all columns, and of one that is infinite, as in conformal prediction. The errors of
+    all columns include some of N(0, 1), as if the Gaussian were right.
     """
-    if not relative:
-        return
-    everything = np.concatenate(list(relative.values()))
-    for j in filler.groups.column[filler.groups.number].tolist():
-        own = relative.get(j, np.empty(0))
-        sizes = np.concatenate([own, everything])
-        weights = np.concatenate([np.ones(len(own)), np.full(len(everything), OTHERS / len(everything))])
+    gaussian = norm.ppf(0.5 + (np.arange(OTHERS) + 0.5) / (2 * OTHERS))
+    others = np.concatenate([*relative.values(), gaussian])
+    for j, own in relative.items():
+        sizes = np.concatenate([own, others])
+        weights = np.concatenate([np.ones(len(own)), np.full(len(others), OTHERS / len(others))])
         order = sizes.argsort()
         level = weights[order].cumsum() / (weights.sum() + 1)
         wide = sizes[order][min(int(np.searchsorted(level, COVERED)), len(sizes) - 1)]
