@@ -43,13 +43,16 @@ def test_codes_of_a_class_are_shrunk_towards_those_of_all():
     assert torch.allclose(sampler.code_root[2] @ sampler.code_root[2].T, pooled, atol=1e-3)
 
 
-def test_errors_have_the_covariance_of_their_class():
+def test_errors_are_regressed_on_means_and_have_the_covariance_of_their_class():
     torch.manual_seed(0)
     y = torch.arange(4000) % 2
+    means = torch.randn(4000, 2) + 5.0 * y[:, None]
+    slope = torch.tensor([[0.3, 0.0], [-0.2, 0.5]])
     errors = torch.randn(4000, 2) @ torch.tensor([[0.5, 0.4], [0.0, 0.3]])
     errors[y == 1, 1] *= -1
     sampler = RowSampler(NUMBERS, z=2, n_classes=2)
-    learn_errors(sampler, errors, y)
+    learn_errors(sampler, means + means @ slope.T + errors, means, y)
+    assert torch.allclose(sampler.slope, slope, atol=0.03)
     for k, sign in ((0, 1), (1, -1)):
         root = sampler.error_root[k] * sampler.error_scale[k][:, None]
         assert torch.allclose(root @ root.T, torch.tensor([[0.25, sign * 0.2], [sign * 0.2, 0.25]]), atol=0.03)

@@ -2,9 +2,10 @@
 
     y ~ the classes' shares        z ~ N(m_y, S_y)        μ = decoder's mean at z (and y)
 
-numbers      μ plus an error ε ~ N(0, R_y), joint over the row's columns. Then each column's quantile among the
-             class's generated values becomes the same quantile of its observed values. So values keep to the
-             observed range, whole numbers stay whole, and columns depend on each other as before.
+numbers      μ + Bμ + ε. B is the regression of the decoder's errors on its means, which a decoder trained by the bound
+             leaves. ε ~ N(0, R_y) is joint over the row's columns. Then each column's quantile among the class's
+             generated values becomes the same quantile of its observed values. So values keep to the observed
+             range, whole numbers stay whole, and columns depend on each other as before.
 categories   one value by its chance, and so are columns of two values. The decoder's chances are tilted, so that on
              average over the class they are the observed shares.
 
@@ -30,6 +31,7 @@ class RowSampler(nn.Module):
     shares: Tensor  # (K,): of the classes
     code_mean: Tensor  # (K, z)
     code_root: Tensor  # (K, z, z): a root of S_y
+    slope: Tensor  # (numbers, d): B
     error_scale: Tensor  # (K, numbers): standard deviations of the errors
     error_root: Tensor  # (K, numbers, numbers): a root of their correlations; (K, 0, 0): independent
     generated: Tensor  # (K, numbers, GRID): quantiles of generated values
@@ -45,6 +47,7 @@ class RowSampler(nn.Module):
         self.register_buffer("shares", torch.full((n_classes,), 1 / n_classes, dtype=torch.float64))
         self.register_buffer("code_mean", torch.zeros(n_classes, z))
         self.register_buffer("code_root", torch.eye(z).repeat(n_classes, 1, 1))
+        self.register_buffer("slope", torch.zeros(numbers, len(self.groups.column)))
         self.register_buffer("error_scale", torch.ones(n_classes, numbers))
         self.register_buffer("error_root", torch.eye(joint).repeat(n_classes, 1, 1))
         self.register_buffer("generated", torch.zeros(n_classes, numbers, GRID))
@@ -75,7 +78,7 @@ class RowSampler(nn.Module):
         errors = noise[:, number]
         if self.error_root.numel():
             errors = errors @ self.error_root[k].T
-        return means[:, number] + errors * self.error_scale[k]
+        return means[:, number] + means @ self.slope.T + errors * self.error_scale[k]
 
     def by_quantile(self, values: Tensor, k: int) -> Tensor:
         """The observed values of class k whose quantiles are those of generated `values` `(rows, numbers)`."""

@@ -43,9 +43,8 @@ def learn_rows(
         counts = np.bincount(y, minlength=n_classes)
         sampler.shares.copy_(torch.from_numpy(counts / counts.sum()))
         codes = encoded(model, rows.to(device), classes.to(device))
-        errors = rows - decoded(model, codes, classes.to(device)).cpu()
         learn_codes(sampler, codes.cpu(), classes)
-        learn_errors(sampler, errors[:, sampler.groups.number], classes)
+        learn_errors(sampler, rows, decoded(model, codes, classes.to(device)).cpu(), classes)
         sampler.stepped.copy_(are_stepped(rows, known, sampler.groups.number))
         each = int(np.clip(GENERATED // n_classes, FEWEST, MOST))
         for k in range(n_classes):
@@ -84,17 +83,29 @@ def learn_codes(sampler: RowSampler, codes: Tensor, y: Tensor) -> None:
         sampler.code_root[k] = torch.linalg.cholesky(covariance)
 
 
-def learn_errors(sampler: RowSampler, errors: Tensor, y: Tensor) -> None:
-    """Set the scales and correlations of each class's errors `(n, numbers)`."""
+def learn_errors(sampler: RowSampler, rows: Tensor, means: Tensor, y: Tensor) -> None:
+    """Set the regression of the decoder's errors on its means `(n, d)`, and the distribution of the rest."""
+    errors, n_classes = (rows - means)[:, sampler.groups.number], len(sampler.shares)
     if not errors.shape[1]:
         return
+    apart, centred = (within_classes(values, y, n_classes) for values in (means, errors))
+    gram = apart.T @ apart
+    penalty = gram.diagonal() * ((SHRINKAGE + len(gram)) / len(rows)) + RIDGE
+    sampler.slope.copy_(torch.linalg.solve(gram + penalty.diag(), apart.T @ centred).T)
+    errors = centred - apart @ sampler.slope.T
     if not sampler.error_root.numel():
         sampler.error_scale.copy_(errors.square().mean(dim=0).sqrt().expand_as(sampler.error_scale))
         return
-    for k, covariance in enumerate(of_classes(errors, y, len(sampler.shares))):
+    for k, covariance in enumerate(of_classes(errors, y, n_classes)):
         sampler.error_scale[k] = covariance.diagonal().sqrt()
         correlation = covariance / torch.outer(sampler.error_scale[k], sampler.error_scale[k])
         sampler.error_root[k] = torch.linalg.cholesky(correlation)
+
+
+def within_classes(values: Tensor, y: Tensor, n_classes: int) -> Tensor:
+    """Values `(n, d)` minus the mean of their class."""
+    totals = torch.zeros(n_classes, values.shape[1]).index_add(0, y, values)
+    return values - (totals / torch.bincount(y, minlength=n_classes).clamp(min=1)[:, None])[y]
 
 
 def of_classes(values: Tensor, y: Tensor, n_classes: int) -> list[Tensor]:
