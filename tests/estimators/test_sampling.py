@@ -66,7 +66,7 @@ def test_columns_depend_on_each_other_as_in_the_training_rows(sampled):
         assert real["rooms"].corr(real["price"], method="spearman") > 0.7
         for other in ("price", "weight"):
             expected = real["rooms"].corr(real[other], method="spearman")
-            assert made["rooms"].corr(made[other], method="spearman") == pytest.approx(expected, abs=0.12)
+            assert made["rooms"].corr(made[other], method="spearman") == pytest.approx(expected, abs=0.1)
         by_colour = [rows.groupby("colour")["rooms"].mean() for rows in (real, made)]
         gaps = [float(means["red"] - means["blue"]) for means in by_colour]
         assert gaps[0] > 1
@@ -81,7 +81,7 @@ def test_without_y_classes_have_the_shares_of_the_training_rows(sampled):
 
 
 def test_means_are_those_of_the_decoder_at_the_same_codes(sampled):
-    model, X, *_ = sampled
+    model = sampled[0]
     y = np.array(["rare", "usual", "usual"])
     means, codes = model.sample(3, y=y, random_state=3, mean=True, return_codes=True)
     rows, again = model.sample(3, y=y, random_state=3, return_codes=True)

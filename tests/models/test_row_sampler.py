@@ -5,7 +5,7 @@ import torch
 
 from mmdgm.data.tables import Column
 from mmdgm.models.filler import WIDE
-from mmdgm.models.row_sampler import GRID, RowSampler, place_in
+from mmdgm.models.row_sampler import GRID, RowSampler, place_in, place_of, score_of
 
 COLUMNS = (
     Column(name="length", kind="number", low=-4.0, high=4.0),
@@ -64,6 +64,23 @@ def test_values_get_the_observed_value_of_their_quantile(sampler):
     found = sampler.by_quantile(values, 0)
     assert torch.allclose(found[:, 0], torch.tensor([0.0, 0.25, (0.5 + 0.01 / 8) ** 2, 1.0]), atol=1e-5)
     assert found[:, 1].tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
+def test_turned_scores_give_the_correlation(sampler):
+    """W = [[1, 0], [0.6, 0.8]] makes independent scores correlate by 0.6."""
+    sampler.rotation[0] = torch.tensor([[1.0, 0.0], [0.6, 0.8]])
+    normal = torch.special.ndtri((torch.arange(GRID) + 0.5) / GRID)
+    sampler.generated[:] = sampler.observed[:] = normal
+    found = sampler.by_quantile(torch.randn(20_000, 2), 0)
+    assert float(torch.corrcoef(found.T)[0, 1]) == pytest.approx(0.6, abs=0.02)
+    assert torch.allclose(found.std(dim=0), torch.ones(2), atol=0.02)
+
+
+def test_places_and_scores_are_inverse():
+    places = torch.tensor([0.0, 3.7, 100.0, 200.0])
+    assert torch.allclose(place_of(score_of(places)), places, atol=1e-3)
+    assert float(score_of(places[2])) == pytest.approx(0, abs=1e-6)
+    assert place_of(torch.tensor([-9.0, 9.0])).tolist() == [0, GRID - 1]
 
 
 def test_places_are_found_between_quantiles():

@@ -2,10 +2,10 @@
 
     y ~ the classes' shares        z ~ N(m_y, S_y)        μ = decoder's mean at z (and y)
 
-numbers      μ + Bμ + ε. B is the regression of the decoder's errors on its means, which a decoder trained by the bound
-             leaves. ε ~ N(0, R_y) is joint over the row's columns. Then each column's quantile among the class's
-             generated values becomes the same quantile of its observed values. So values keep to the observed
-             range, whole numbers stay whole, and columns depend on each other as before.
+numbers      μ + ε, where ε ~ N(0, R_y) is joint over the row's columns. Ranks among the class's generated values
+             become normal scores v, and W_y v has the correlations of the observed values' scores. Then each
+             column's quantile becomes the same quantile of the class's observed values. So values keep to the
+             observed range, whole numbers stay whole, and columns depend on each other as before.
 categories   one value by its chance, and so are columns of two values. The decoder's chances are tilted, so that on
              average over the class they are the observed shares.
 
@@ -25,16 +25,16 @@ GRID = 201  # quantiles of a column
 class RowSampler(nn.Module):
     """Draws codes, and rows `(rows, d)` around the decoder's means. `training.row_sampling` learns its tensors.
 
-    Errors are independent if there are more than WIDE columns of numbers.
+    If there are more than WIDE columns of numbers, errors are independent and W_y is the identity.
     """
 
     shares: Tensor  # (K,): of the classes
     code_mean: Tensor  # (K, z)
     code_root: Tensor  # (K, z, z): a root of S_y
-    slope: Tensor  # (numbers, d): B
     error_scale: Tensor  # (K, numbers): standard deviations of the errors
     error_root: Tensor  # (K, numbers, numbers): a root of their correlations; (K, 0, 0): independent
     generated: Tensor  # (K, numbers, GRID): quantiles of generated values
+    rotation: Tensor  # (K, numbers, numbers): W_y, of their normal scores; (K, 0, 0): the identity
     observed: Tensor  # (K, numbers, GRID): quantiles of observed values
     stepped: Tensor  # (numbers,) bool: many observed values are equal, so none are drawn between them
     tilt: Tensor  # (K, d): added to the logits of other columns
@@ -47,9 +47,9 @@ class RowSampler(nn.Module):
         self.register_buffer("shares", torch.full((n_classes,), 1 / n_classes, dtype=torch.float64))
         self.register_buffer("code_mean", torch.zeros(n_classes, z))
         self.register_buffer("code_root", torch.eye(z).repeat(n_classes, 1, 1))
-        self.register_buffer("slope", torch.zeros(numbers, len(self.groups.column)))
         self.register_buffer("error_scale", torch.ones(n_classes, numbers))
         self.register_buffer("error_root", torch.eye(joint).repeat(n_classes, 1, 1))
+        self.register_buffer("rotation", torch.eye(joint).repeat(n_classes, 1, 1))
         self.register_buffer("generated", torch.zeros(n_classes, numbers, GRID))
         self.register_buffer("observed", torch.zeros(n_classes, numbers, GRID))
         self.register_buffer("stepped", torch.zeros(numbers, dtype=torch.bool))
@@ -78,11 +78,13 @@ class RowSampler(nn.Module):
         errors = noise[:, number]
         if self.error_root.numel():
             errors = errors @ self.error_root[k].T
-        return means[:, number] + means @ self.slope.T + errors * self.error_scale[k]
+        return means[:, number] + errors * self.error_scale[k]
 
     def by_quantile(self, values: Tensor, k: int) -> Tensor:
-        """The observed values of class k whose quantiles are those of generated `values` `(rows, numbers)`."""
+        """The observed values of class k in place of generated `values` `(rows, numbers)`."""
         place = place_in(self.generated[k], values.T.contiguous())
+        if self.rotation.numel():
+            place = place_of(self.rotation[k] @ score_of(place))
         below = place.floor().long().clamp(max=GRID - 2)
         part = place - below
         part = torch.where(self.stepped[:, None], part.round(), part)
@@ -96,3 +98,15 @@ def place_in(quantiles: Tensor, values: Tensor) -> Tensor:
     left, right = quantiles.gather(1, above - 1), quantiles.gather(1, above)
     part = ((values - left) / (right - left).clamp(min=1e-12)).clamp(0, 1)
     return above - 1 + part
+
+
+def score_of(place: Tensor) -> Tensor:
+    """The normal scores of places."""
+    scores: Tensor = torch.special.ndtri((place + 0.5) / GRID)
+    return scores
+
+
+def place_of(scores: Tensor) -> Tensor:
+    """The places of normal scores."""
+    places: Tensor = torch.special.ndtr(scores) * GRID - 0.5
+    return places.clamp(0, GRID - 1)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mmdgm.data.tables import Column
 from mmdgm.models import VAE, ConditionalVAE
-from mmdgm.models.row_sampler import GRID, RowSampler
+from mmdgm.models.row_sampler import GRID, RowSampler, place_in, score_of
 
 Values = NDArray[np.float32]
 ROWS = 5_000  # largest number of training rows that it learns from
@@ -17,7 +17,8 @@ SHRINKAGE = 5.0  # a class's covariance of d values is that of its rows, and of 
 OTHERS = 1.0  # a class's means and shares are those of its rows, and of so many rows of all classes
 LEAST = 5  # observed values of a column that tell the quantiles of a class
 ROUNDS = 20  # of fitting the tilt
-RIDGE = 1e-4
+TURNS = 2  # of fitting the correlations of scores
+RIDGE, LEAST_VARIANCE = 1e-4, 1e-3
 
 
 def learn_rows(
@@ -44,13 +45,15 @@ def learn_rows(
         sampler.shares.copy_(torch.from_numpy(counts / counts.sum()))
         codes = encoded(model, rows.to(device), classes.to(device))
         learn_codes(sampler, codes.cpu(), classes)
-        learn_errors(sampler, rows, decoded(model, codes, classes.to(device)).cpu(), classes)
+        errors = rows - decoded(model, codes, classes.to(device)).cpu()
+        learn_errors(sampler, errors[:, sampler.groups.number], classes)
         sampler.stepped.copy_(are_stepped(rows, known, sampler.groups.number))
         each = int(np.clip(GENERATED // n_classes, FEWEST, MOST))
         for k in range(n_classes):
             label = torch.full((each,), k)
             new = decoded(model, sampler.codes(label, torch.randn(each, z)).to(device), label.to(device)).cpu()
             learn_quantiles(sampler, k, new, rows, known, classes == k)
+            learn_rotation(sampler, k, new, rows[classes == k])
             learn_tilt(sampler, k, new, rows, known, classes == k)
     return sampler
 
@@ -83,29 +86,17 @@ def learn_codes(sampler: RowSampler, codes: Tensor, y: Tensor) -> None:
         sampler.code_root[k] = torch.linalg.cholesky(covariance)
 
 
-def learn_errors(sampler: RowSampler, rows: Tensor, means: Tensor, y: Tensor) -> None:
-    """Set the regression of the decoder's errors on its means `(n, d)`, and the distribution of the rest."""
-    errors, n_classes = (rows - means)[:, sampler.groups.number], len(sampler.shares)
+def learn_errors(sampler: RowSampler, errors: Tensor, y: Tensor) -> None:
+    """Set the scales and correlations of each class's errors `(n, numbers)`."""
     if not errors.shape[1]:
         return
-    apart, centred = (within_classes(values, y, n_classes) for values in (means, errors))
-    gram = apart.T @ apart
-    penalty = gram.diagonal() * ((SHRINKAGE + len(gram)) / len(rows)) + RIDGE
-    sampler.slope.copy_(torch.linalg.solve(gram + penalty.diag(), apart.T @ centred).T)
-    errors = centred - apart @ sampler.slope.T
     if not sampler.error_root.numel():
         sampler.error_scale.copy_(errors.square().mean(dim=0).sqrt().expand_as(sampler.error_scale))
         return
-    for k, covariance in enumerate(of_classes(errors, y, n_classes)):
+    for k, covariance in enumerate(of_classes(errors, y, len(sampler.shares))):
         sampler.error_scale[k] = covariance.diagonal().sqrt()
         correlation = covariance / torch.outer(sampler.error_scale[k], sampler.error_scale[k])
         sampler.error_root[k] = torch.linalg.cholesky(correlation)
-
-
-def within_classes(values: Tensor, y: Tensor, n_classes: int) -> Tensor:
-    """Values `(n, d)` minus the mean of their class."""
-    totals = torch.zeros(n_classes, values.shape[1]).index_add(0, y, values)
-    return values - (totals / torch.bincount(y, minlength=n_classes).clamp(min=1)[:, None])[y]
 
 
 def of_classes(values: Tensor, y: Tensor, n_classes: int) -> list[Tensor]:
@@ -128,6 +119,46 @@ def learn_quantiles(sampler: RowSampler, k: int, means: Tensor, rows: Tensor, kn
         seen = known[:, column]
         seen = seen & own if int((seen & own).sum()) >= LEAST else seen
         sampler.observed[k, j] = at_levels(rows[seen, column], levels)
+
+
+def learn_rotation(sampler: RowSampler, k: int, means: Tensor, rows: Tensor) -> None:
+    """Set W of class k, so that the normal scores of its generated numbers correlate as those of its rows do.
+
+    W = G^-½ (G^½ O G^½)^½ G^-½ changes the scores least of all that turn the covariance G into O. O is shrunk
+    towards G. Equal values have equal scores, in G too; so where a column has few values, a second step is needed.
+    """
+    if not sampler.rotation.numel():
+        return
+    values = sampler.with_errors(means, k, torch.randn_like(means))
+    wanted, more = covariance_of_scores(rows[:, sampler.groups.number]), SHRINKAGE + values.shape[1]
+    for _ in range(TURNS):
+        found = covariance_of_scores(sampler.by_quantile(values, k))
+        shrunk = (len(rows) * wanted + more * found) / (len(rows) + more)
+        root, inverse = power(found, 0.5), power(found, -0.5)
+        sampler.rotation[k] = inverse @ power(root @ shrunk @ root, 0.5) @ inverse @ sampler.rotation[k]
+        scores = score_of(place_in(sampler.generated[k], values.T.contiguous()))
+        scale = (sampler.rotation[k] @ scores).std(dim=1).clamp(min=RIDGE)
+        sampler.rotation[k] /= scale[:, None]  # scores keep their variance
+
+
+def covariance_of_scores(values: Tensor) -> Tensor:
+    """The covariance of the columns' normal scores; values `(rows, columns)` that are equal share a rank."""
+    n, d = values.shape
+    if n < 2:
+        return torch.eye(d)
+    columns = values.T.contiguous()
+    ordered = columns.sort(dim=1).values
+    ranks = (torch.searchsorted(ordered, columns) + torch.searchsorted(ordered, columns, right=True)) / 2
+    scores: Tensor = torch.special.ndtri(ranks / n)
+    scores = scores - scores.mean(dim=1, keepdim=True)
+    return scores @ scores.T / n + LEAST_VARIANCE * torch.eye(d)
+
+
+def power(matrix: Tensor, exponent: float) -> Tensor:
+    """A power of a symmetric matrix with eigenvalues > 0."""
+    values, vectors = torch.linalg.eigh(matrix)
+    result: Tensor = (vectors * values.clamp(min=LEAST_VARIANCE / 2) ** exponent) @ vectors.T
+    return result
 
 
 def at_levels(values: Tensor, levels: Tensor) -> Tensor:
