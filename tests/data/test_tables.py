@@ -46,6 +46,40 @@ def test_kinds_of_columns():
     np.testing.assert_array_equal(again.encode(columns), seen)
 
 
+@pytest.mark.parametrize(
+    ("values", "decimals"),
+    [
+        ([3.0, -1.0, 7.0], 0),
+        ([0.07, 1.5, 2.0], 2),
+        ([0.1, 1234567.89, 3.0], 2),
+        (np.float32([0.07, 1.5, 2.0]), 2),
+        ([1e300, 2e300, 4e300], 0),
+        ([1 / 3, 0.5, 2.0], None),
+        ([1e-7, 2e-7, 4e-7], None),
+    ],
+)
+def test_decimals_are_those_of_all_observed_values(values, decimals):
+    column = learn_column("c", np.array([*np.asarray(values, float), np.nan]))
+    assert column.decimals == decimals
+    assert column.ends == (min(map(float, values)), max(map(float, values)))
+
+
+def test_decoded_numbers_are_rounded_and_in_range_unless_exact():
+    column = learn_column("age", np.array([20.0, 31.0, 44.0, 67.0]))
+    seen = ((np.array([[31.4], [-5.0], [1e6]]) - column.centre) / column.scale).clip(-4, 4).astype(np.float32)
+    assert column.decode(seen).tolist() == [31.0, 20.0, 67.0]
+    exact = column.decode(seen, exact=True)
+    assert exact[0] == pytest.approx(31.4, rel=1e-6)
+    assert exact[1] < 20
+    assert exact[2] > 67
+
+
+def test_a_column_that_does_not_know_its_ends_keeps_its_numbers():
+    """As in files of earlier versions."""
+    column = Table.from_json([{"name": "c", "kind": "number", "centre": 1.0, "values": []}]).columns[0]
+    assert column.decode(np.array([[0.25]], np.float32)).tolist() == [1.25]
+
+
 def test_a_new_category_is_missing():
     column = learn_column("c", np.array(["a", "b"], object))
     assert np.isnan(column.encode(np.array(["z"], object))).all()

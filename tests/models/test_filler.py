@@ -42,6 +42,21 @@ def test_the_conditional_mean_is_that_of_the_textbook(gaussian):
     assert torch.allclose(filled[5], gaussian.mean)
 
 
+def test_deviations_are_those_of_the_gaussians_own_errors(gaussian):
+    filler = Filler(numbers(4)).eval()
+    filler.gaussian = gaussian
+    observed = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0]]).float()
+    m, o = [1, 3], [0, 2]
+    s = gaussian.covariance
+    rest = s[m][:, m] - s[m][:, o] @ torch.linalg.solve(s[o][:, o], s[o][:, m])
+    found = filler.deviations(observed)
+    assert torch.allclose(found[0, m].square(), rest.diagonal(), rtol=1e-3)
+    assert torch.allclose(found[1].square(), s.diagonal(), rtol=1e-3)
+    torch.manual_seed(0)
+    errors = filler.errors(observed[:1].expand(20_000, 4), torch.randn(20_000, 4))
+    assert torch.allclose(errors.std(dim=0)[m], found[0, m], rtol=0.03)
+
+
 def test_on_complete_rows_em_gives_the_shrunk_covariance():
     torch.manual_seed(1)
     x = torch.randn(50, 3) @ torch.tensor([[1.0, 0.8, 0.0], [0.0, 0.6, 0.3], [0.0, 0.0, 1.0]])
@@ -133,6 +148,14 @@ def test_draws_of_categories_and_of_two_values_follow_their_chances():
         drawn = filler.draw(torch.zeros(5000, 6), torch.zeros(5000, 6), torch.randn(5000, 12))
     assert torch.equal(drawn[:, 1:4].sum(dim=1), torch.ones(5000))
     assert torch.allclose(drawn[:, 1:5].mean(dim=0), chances[1:5], atol=0.03)
+
+
+def test_tilted_chances_have_raised_logits():
+    groups = ColumnGroups(MIXED)
+    chances = torch.tensor([[0.0, 0.5, 0.3, 0.2, 0.6, 0.0]])
+    tilt = torch.tensor([9.0, np.log(2.0), 0.0, 0.0, np.log(3.0), 9.0], dtype=torch.float32)
+    found = groups.tilted(chances, tilt)[0, 1:5]
+    assert torch.allclose(found, torch.tensor([1 / 1.5, 0.3 / 1.5, 0.2 / 1.5, 1.8 / 2.2]), atol=1e-5)
 
 
 def test_very_wide_tables_have_the_network_alone():

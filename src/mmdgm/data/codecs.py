@@ -65,8 +65,9 @@ class TableCodec:
     def encode(self, X: Any) -> Values:
         return self.table.encode(columns_of(X))[:, :, None, None]
 
-    def decode(self, seen: Values) -> NDArray[Any]:
-        columns = self.table.decode(seen.reshape(len(seen), -1))
+    def decode(self, seen: Values, *, exact: bool = False) -> NDArray[Any]:
+        """Decode rows to an array. If `exact`, numbers are not rounded as the observed ones are."""
+        columns = self.table.decode(seen.reshape(len(seen), -1), exact=exact)
         kind = np.float64 if all(column.holds_numbers for column in self.table.columns) else object
         return np.stack([column.astype(kind) for column in columns], axis=1)
 
@@ -145,7 +146,8 @@ class ImageCodec:
             return np.ascontiguousarray(rows)
         return np.pad(rows, ((0, 0), (0, 0), (0, down), (0, right)), constant_values=np.nan)
 
-    def decode(self, seen: Values) -> NDArray[Any]:
+    def decode(self, seen: Values, *, exact: bool = False) -> NDArray[Any]:
+        """Decode rows to images. Pixels are never rounded, `exact` or not."""
         if self.normalised:
             seen = (0.5 + seen / 3).clip(0, 1)  # for display only: the normalisation cannot be undone
         rows = seen[:, :, : self.size[0], : self.size[1]].transpose(0, 2, 3, 1).reshape(len(seen), *self.size)

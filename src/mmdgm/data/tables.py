@@ -4,6 +4,8 @@ A column of numbers is centred and divided by its standard deviation. Beyond 3 s
 logarithm, so that single large values do not dominate. Columns that hold one quantity, such as pixels, share one
 standard deviation, so that a pixel that is almost always dark gets little weight. A column of two values becomes
 0 or 1. A column of categories becomes one 0/1 column per category. Missing values are NaN on both sides.
+
+Decoded numbers have the decimals of the observed ones, and lie between the lowest and the highest of them.
 """
 
 from collections.abc import Collection
@@ -21,6 +23,7 @@ Kind = Literal["number", "binary", "category"]
 BULK = 3.0
 MOST_CATEGORIES = 1000  # a column with more of them must repeat each, on average, or it is one of identifiers
 MOST_VALUES = 2**28  # of the encoded rows: 1 GB
+MOST_DECIMALS = 6  # of rounded numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,8 @@ class Column:
     high: float = 0.0
     deviation: float = 1.0  # standard deviation of a column of numbers, encoded
     values: tuple[Any, ...] = ()  # values of a binary column, or categories
+    ends: tuple[float, float] | None = None  # lowest and highest observed number
+    decimals: int | None = None  # that all observed numbers are rounded to; None: they are not rounded
 
     @property
     def width(self) -> int:
@@ -59,13 +64,19 @@ class Column:
             return np.asarray((column.astype(np.float64) - low) / (high - low), np.float32)[:, None]
         return squash((column.astype(np.float64) - self.centre) / self.scale).astype(np.float32)[:, None]
 
-    def decode(self, seen: NDArray[np.float32]) -> NDArray[Any]:
-        """Decode `(rows, width)` to `(rows,)`. Binary columns and categories take the nearest value."""
+    def decode(self, seen: NDArray[np.float32], *, exact: bool = False) -> NDArray[Any]:
+        """Decode `(rows, width)` to `(rows,)`. Binary columns and categories take the nearest value.
+
+        Numbers are rounded as the observed ones are, and keep to their range; not if `exact`.
+        """
         if self.kind == "category":
             return np.asarray(np.array(self.values, dtype=object)[seen.argmax(axis=1)])
         if self.kind == "binary":
             return np.asarray(np.where(seen[:, 0] >= 0.5, self.values[1], self.values[0]))
-        return unsquash(seen[:, 0].astype(np.float64)) * self.scale + self.centre
+        numbers = unsquash(seen[:, 0].astype(np.float64)) * self.scale + self.centre
+        if not exact and self.decimals is not None:
+            numbers = np.round(numbers, self.decimals) + 0.0  # no -0
+        return numbers if exact or self.ends is None else numbers.clip(*self.ends)
 
 
 def squash(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -103,8 +114,21 @@ def learn_column(name: str, column: NDArray[Any], *, category: bool = False) -> 
     size = np.abs(observed).max() or 1.0  # squares of huge values overflow
     centre, scale = float((observed / size).mean() * size), float((observed / size).std() * size)
     scale = scale if scale > 1e-12 * size else 1.0
-    low, high = squash((np.array([observed.min(), observed.max()]) - centre) / scale)
-    return Column(name=name, kind="number", centre=centre, scale=scale, low=float(low), high=float(high))
+    ends = float(observed.min()), float(observed.max())
+    low, high = (float(end) for end in squash((np.array(ends) - centre) / scale))
+    decimals = count_decimals(observed)
+    return Column(
+        name=name, kind="number", centre=centre, scale=scale, low=low, high=high, ends=ends, decimals=decimals
+    )
+
+
+def count_decimals(x: NDArray[np.float64]) -> int | None:
+    """The number of decimals that all values `(rows,)` are rounded to; None if there are more than MOST_DECIMALS."""
+    with np.errstate(over="ignore"):
+        short = x.astype(np.float32)
+        kind = np.float32 if (short == x).all() else np.float64  # 0.1 in single precision is not the 0.1 of double
+        fit = (k for k in range(MOST_DECIMALS + 1) if (np.round(x, k).astype(kind) == x.astype(kind)).all())
+        return next(fit, None)
 
 
 def share_scale(columns: list[Column]) -> list[Column]:
@@ -187,10 +211,11 @@ class Table:
             parts.append(np.where(missing[:, None], np.float32(np.nan), known.encode(column)))
         return np.concatenate(parts, axis=1)
 
-    def decode(self, seen: NDArray[np.float32]) -> list[NDArray[Any]]:
-        """Decode rows `(rows, width)` to columns."""
+    def decode(self, seen: NDArray[np.float32], *, exact: bool = False) -> list[NDArray[Any]]:
+        """Decode rows `(rows, width)` to columns; if `exact`, numbers are not rounded."""
         ends = np.cumsum([column.width for column in self.columns])[:-1]
-        return [c.decode(part) for c, part in zip(self.columns, np.split(seen, ends, axis=1), strict=True)]
+        parts = np.split(seen, ends, axis=1)
+        return [column.decode(part, exact=exact) for column, part in zip(self.columns, parts, strict=True)]
 
     def each(self, attribute: str) -> list[Any]:
         """An attribute of the source column of each encoded column."""

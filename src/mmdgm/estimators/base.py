@@ -36,6 +36,7 @@ from mmdgm.inference.imputation import impute
 from mmdgm.inference.per_row import Values, chunk_size, in_chunks, row_noise
 from mmdgm.models import VAE, ClassWeights, VAEConfig
 from mmdgm.models.filler import Filler
+from mmdgm.models.row_sampler import RowSampler
 from mmdgm.training.filling import train_filler
 
 Labels = NDArray[np.int64]  # class numbers; −1: unlabeled
@@ -46,8 +47,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """A deep generative model behind scikit-learn's interface.
 
     A fitted estimator has `model_`, the torch module; `codec_`, which turns arrays into inputs; `fill_`, the start
-    values of missing entries; `filler_`, the model of a table's missing values; `config_`, the settings and networks
-    of the model.
+    values of missing entries; `filler_`, the model of a table's missing values; `sampler_`, what a table's new rows
+    have beside the decoder's means; `config_`, the settings and networks of the model.
     """
 
     _config_class: ClassVar[type[VAEConfig]]
@@ -56,6 +57,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     codec_: Codec
     fill_: Values
     filler_: Filler | None = None  # tables have one
+    sampler_: RowSampler | None = None  # tables that are generated have one
     config_: VAEConfig
 
     # --- what subclasses define --------------------------------------------------------------------------
@@ -247,7 +249,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         x = self._filled(X)
         noise = np.zeros((len(x), self.model_.encoder.z), np.float32)
         rebuilt = self._ask(lambda rows, draws: self.model_.reconstruct(rows, noise=draws), x, noise)
-        return self.codec_.decode(rebuilt)
+        return self.codec_.decode(rebuilt, exact=True)
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return the bound on the log-likelihood of each row's observed values, in nats, `(rows,)`.
@@ -263,14 +265,6 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return elbo
 
         return self._ask(bound, self._impute(x, rounds=20), observed, noise).astype(np.float64)
-
-    def _codes(self, n: int, random_state: Any) -> Values:
-        if n < 1:
-            raise InputError(f"sample {n} rows: give 1 or more")
-        if not self.model_.generates:
-            raise InputError("this model was trained without its generative part: it has no samples")
-        rng = check_random_state(random_state)
-        return np.asarray(rng.standard_normal((n, self.model_.encoder.z)), np.float32)
 
     # --- saving -------------------------------------------------------------------------------------------
 

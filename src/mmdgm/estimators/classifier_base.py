@@ -7,10 +7,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
 from mmdgm.data.arrays import as_array
 from mmdgm.data.batches import Store
+from mmdgm.data.codecs import TableCodec
 from mmdgm.data.labels import (
     check_prior,
     class_factors,
@@ -26,8 +28,11 @@ from mmdgm.estimators.base import GenerativeEstimator, Labels
 from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.estimators.training import Job
+from mmdgm.inference.filling import draw_by, fill_by
 from mmdgm.inference.per_row import Values
-from mmdgm.models import ClassWeights
+from mmdgm.models import ClassWeights, ConditionalVAE
+from mmdgm.models.row_sampler import RowSampler
+from mmdgm.training.row_sampling import learn_rows
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]
@@ -78,7 +83,17 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             Job(
                 estimator=self, store=store, seed=seed, n_labeled=n, run=run, weights=weights, accuracy=accuracy
             ).finish()
+            self.sampler_ = self._learn_rows(x, codes, seed)
         return self
+
+    def _learn_rows(self, x: Values, codes: Labels, seed: int) -> RowSampler | None:
+        """Return the sampler of a table's rows, from training rows and their labels, given or predicted."""
+        if not isinstance(self.codec_, TableCodec) or self.filler_ is None or not self.model_.generates:
+            return None
+        drawn, observed = draw_by(self.filler_, x, seed=seed), ~np.isnan(x)
+        predicted = self._ask(self.model_.scores, fill_by(self.filler_, x)).argmax(axis=1)
+        y, columns = np.where(codes >= 0, codes, predicted), self.codec_.table.columns
+        return learn_rows(self.model_, drawn[:, :, 0, 0], observed[:, :, 0, 0], y, columns, seed=seed)
 
     def _learn_augmentation(self, filled: Values, codes: Labels, seed: int) -> None:
         """Choose the augmentation, if the estimator augments images."""
@@ -116,6 +131,57 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         weight = None if sample_weight is None else np.asarray(sample_weight)[labeled]
         return float(accuracy_score(y[labeled], self.predict(rows), sample_weight=weight))
 
+    def sample(
+        self,
+        n: int = 1,
+        y: Any = None,
+        random_state: Any = None,
+        *,
+        mean: bool = False,
+        return_codes: bool = False,
+    ) -> Any:
+        """Return n new rows, on the scale of the input.
+
+        Rows of a table are like the training rows: a code from the distribution of its class's codes, the decoder's
+        mean, the noise of each value. Numbers keep to the observed range and decimals, categories are drawn by
+        their chances. Images are decoder means at z ~ N(0, I), because independent noise of each pixel shows nothing.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        y : label, array of n labels, or None
+            None: random; for tables by the shares of the classes among the training rows, for images with equal
+            probabilities. For images, MMVAClassifier takes None alone.
+        random_state : int, RandomState or None
+            An int makes the rows repeatable.
+        mean : bool
+            Whether a table's rows are the decoder's means alone, neither noisy nor rounded.
+        return_codes : bool
+            Whether to return (rows, z), z: the codes `(n, z)`.
+        """
+        check_is_fitted(self)
+        if n < 1:
+            raise InputError(f"sample {n} rows: give 1 or more")
+        if not self.model_.generates:
+            raise InputError("this model was trained without its generative part: it has no samples")
+        rng, sampler = check_random_state(random_state), self.sampler_
+        conditional = isinstance(self.model_, ConditionalVAE)
+        if y is not None and sampler is None and not conditional:
+            raise InputError(f"{type(self).__name__} does not generate images by class; leave y out")
+        shares = None if sampler is None else sampler.shares.double().numpy()
+        drawn = rng.choice(len(self.classes_), n, p=shares) if y is None else self._class_numbers(y, n)
+        numbers, codes = torch.from_numpy(drawn), _normal(rng, n, self.model_.encoder.z)
+        if sampler is not None:
+            codes = sampler.codes(numbers, codes)
+        given = (codes.numpy(), numbers.numpy()) if conditional else (codes.numpy(),)
+        rows = self._ask(self.model_.generate, *given)
+        if sampler is not None and not mean:
+            flat = torch.from_numpy(rows).flatten(1)
+            rows = sampler(flat, numbers, _normal(rng, n, 2 * flat.shape[1])).numpy()
+        decoded = self.codec_.decode(rows, exact=mean)
+        return (decoded, codes.numpy()) if return_codes else decoded
+
     def _class_numbers(self, y: Any, n: int) -> NDArray[np.int64]:
         """Return the wanted classes as numbers; y is one label for all rows, or one per row."""
         wanted = np.broadcast_to(np.asarray(y), (n,)) if np.ndim(y) == 0 else np.asarray(y)
@@ -126,6 +192,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             raise InputError(f"there is no class {wanted[unknown][0]}; the classes are {self.classes_.tolist()}")
         order = np.argsort(self.classes_, kind="stable")  # the classes of a data set need not be sorted
         return order[np.searchsorted(self.classes_, wanted, sorter=order)]
+
+
+def _normal(rng: np.random.RandomState, *shape: int) -> torch.Tensor:
+    return torch.from_numpy(rng.standard_normal(shape).astype(np.float32))
 
 
 def _tensor(array: NDArray[Any] | None) -> torch.Tensor | None:

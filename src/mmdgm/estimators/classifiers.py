@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mmdgm.data.codecs import Codec
@@ -200,21 +199,6 @@ class MMCVAClassifier(GenerativeClassifier):
             self._say("labels are not propagated: neighbours of these images are often of other classes")
         return guess
 
-    def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
-        """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I).
-
-        `y`: one class for all rows, or one per row; None: random, with equal probabilities. `return_codes`: return
-        (rows, z).
-        """
-        check_is_fitted(self)
-        codes = self._codes(n, random_state)
-        if y is None:
-            numbers = check_random_state(random_state).randint(len(self.classes_), size=n)
-        else:
-            numbers = self._class_numbers(y, n)
-        rows = self.codec_.decode(self._ask(self.model_.generate, codes, np.asarray(numbers, np.int64)))
-        return (rows, codes) if return_codes else rows
-
 
 class MMVAClassifier(GenerativeClassifier):
     """A generative model with a linear max-margin classifier on its recognition network, for many labels.
@@ -272,12 +256,3 @@ class MMVAClassifier(GenerativeClassifier):
             margin=(1.0 if conv else 3.0) if self.margin is None else self.margin,
             linear=not codec.is_image,
         )
-
-    def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
-        """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I); `y` must be None."""
-        check_is_fitted(self)
-        if y is not None:
-            raise InputError("MMVAClassifier does not generate by class; leave y out, or use MMCVAClassifier")
-        codes = self._codes(n, random_state)
-        rows = self.codec_.decode(self._ask(self.model_.generate, codes))
-        return (rows, codes) if return_codes else rows

@@ -19,10 +19,11 @@ from mmdgm.errors import InputError
 from mmdgm.files import FILES, read_together, tensor_bytes, tensors_from, write_together
 from mmdgm.models.configs import from_plain, to_plain
 from mmdgm.models.filler import Filler
+from mmdgm.models.row_sampler import RowSampler
 from mmdgm.progress import metrics_bytes, parse_metrics
 
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.csv"
-FILLER = "filler."  # prefix of its tensors
+FILLER, SAMPLER = "filler.", "sampler."  # prefixes of their tensors
 NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
@@ -31,6 +32,8 @@ def write_estimator(estimator: Any, folder: Path, more: Mapping[str, Any]) -> No
     tensors = {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)}
     if estimator.filler_ is not None:
         tensors |= {FILLER + name: tensor for name, tensor in estimator.filler_.state_dict().items()}
+    if estimator.sampler_ is not None:
+        tensors |= {SAMPLER + name: tensor for name, tensor in estimator.sampler_.state_dict().items()}
     files = {WEIGHTS: tensor_bytes(tensors), METRICS: metrics_bytes(estimator.history_)}
     write_together(folder / CONFIG, files, {**describe(estimator), **more})
 
@@ -95,11 +98,15 @@ def _restore(kind: Any, saved: Mapping[str, Any], files: Mapping[str, bytes], fo
     if broken := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None):
         raise InputError(f"{folder / WEIGHTS}: {broken} is not finite; take it from a backup, or train again")
     estimator.fill_ = tensors.pop("fill").numpy()
-    estimator.filler_ = None
+    estimator.filler_ = estimator.sampler_ = None
     if isinstance(estimator.codec_, TableCodec):
         of_filler = {name: tensors.pop(name) for name in list(tensors) if name.startswith(FILLER)}
         estimator.filler_ = Filler(estimator.codec_.table.columns).eval()
         estimator.filler_.load_state_dict({name.removeprefix(FILLER): part for name, part in of_filler.items()})
+        if of_sampler := {name: tensors.pop(name) for name in list(tensors) if name.startswith(SAMPLER)}:
+            sizes = {"z": estimator.config_.z, "n_classes": len(estimator.classes_)}
+            estimator.sampler_ = RowSampler(estimator.codec_.table.columns, **sizes).eval()
+            estimator.sampler_.load_state_dict({k.removeprefix(SAMPLER): part for k, part in of_sampler.items()})
     model = estimator._build(estimator.config_, n_rows=1)  # n_rows matters only for training
     model.load_state_dict(tensors)
     estimator.model_ = model.to(place, memory_format=torch.channels_last).eval()

@@ -33,6 +33,7 @@ WIDE = 256  # largest d with a Gaussian, and with a layer from all columns to al
 CHUNK = 256
 RIDGE = 1e-4
 LEAST_VARIANCE = 1e-3
+LEAST_CHANCE = 1e-6
 
 
 class FillerTerms(NamedTuple):
@@ -101,6 +102,22 @@ class ColumnGroups(nn.Module):
         share = x / self.of_each(total).clamp(min=1e-6)
         return torch.where(self.category, share, x)
 
+    def choose(self, chances: Tensor, noise: Tensor) -> Tensor:
+        """Columns of two values, and categories, drawn by chances `(rows, d)` with normal `noise` `(rows, d)`."""
+        uniform = torch.special.ndtr(noise)
+        gumbel = -(-uniform.clamp(1e-6, 1 - 1e-6).log()).log()
+        contest = torch.where(self.category, chances.clamp(min=LEAST_CHANCE).log() + gumbel, 0)
+        most = contest.new_full((len(chances), self.count), -torch.inf)
+        most = most.scatter_reduce(1, self.column.expand_as(contest), contest, "amax")
+        return torch.where(self.category, contest >= self.of_each(most), uniform < chances).to(chances.dtype)
+
+    def tilted(self, chances: Tensor, tilt: Tensor) -> Tensor:
+        """Chances `(rows, d)` whose logits, or logarithms of a category's chances, are raised by `tilt`."""
+        chances = chances.clamp(LEAST_CHANCE, 1 - LEAST_CHANCE)
+        return torch.where(
+            self.category, self.log_chances(chances.log() + tilt).exp(), (chances.logit() + tilt).sigmoid()
+        )
+
 
 class ShrunkGaussian(nn.Module):
     """N(μ, Σ) of rows `(rows, d)` with missing values."""
@@ -166,6 +183,17 @@ class ShrunkGaussian(nn.Module):
         spread = self.covariance - (observed[:, :, None] * self.covariance).transpose(1, 2) @ explained
         hole = 1 - observed
         return filled, torch.einsum("nij,ni,nj->ij", spread, hole, hole)
+
+    def deviations(self, observed: Tensor) -> Tensor:
+        """The conditional standard deviations `(rows, d)` of all values; of observed ones nearly 0."""
+        parts = []
+        for seen in observed.split(CHUNK):
+            deadline.look()
+            factor = self._solved(self.mean.expand_as(seen), seen)[1]
+            related = seen[:, :, None] * self.covariance
+            explained = (related * torch.cholesky_solve(related, factor)).sum(dim=1)
+            parts.append((self.covariance.diagonal() - explained).clamp(min=0).sqrt())
+        return torch.cat(parts)
 
     def draw(self, noise: Tensor) -> Tensor:
         """Rows from N(μ, Σ), from standard normal numbers `(rows, d)`."""
@@ -260,14 +288,16 @@ class Filler(nn.Module):
         groups, d = self.groups, x.shape[1]
         expected = self(x, observed)
         numbers = expected + self.errors(observed, noise[:, :d]) * groups.of_each(self.spread)
-        uniform = torch.special.ndtr(noise[:, d:])
-        gumbel = -(-uniform.clamp(1e-6, 1 - 1e-6).log()).log()
-        contest = torch.where(groups.category, expected.clamp(min=1e-6).log() + gumbel, 0)
-        most = contest.new_full((len(x), groups.count), -torch.inf)
-        most = most.scatter_reduce(1, groups.column.expand_as(contest), contest, "amax")
-        chosen = torch.where(groups.category, contest >= groups.of_each(most), uniform < expected).to(x.dtype)
+        chosen = groups.choose(expected, noise[:, d:])
         drawn = torch.where(groups.number, numbers.clamp(groups.low, groups.high), chosen)
         return torch.where(observed > 0, x, drawn)
+
+    def deviations(self, observed: Tensor) -> Tensor:
+        """Standard deviations `(rows, d)` of `errors`."""
+        if self.gaussian is None:
+            return self.groups.scale.expand_as(observed)
+        deviations: Tensor = self.gaussian.deviations(observed) * self.groups.scale
+        return deviations
 
     def errors(self, observed: Tensor, noise: Tensor) -> Tensor:
         """Errors `(rows, d)` that the Gaussian makes in rows of its own with these observed entries."""

@@ -1,12 +1,13 @@
 """Training of a table's `Filler`: the Gaussian, the network, and their weights per column."""
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
+from scipy.stats import norm
 from torch import Tensor
 
 from mmdgm.data import deadline
@@ -27,6 +28,8 @@ BATCH, RATE, DECAY = 128, 5e-3, 1e-2
 WORK = 1_000_000_000  # largest number of steps × weights
 PRIOR = 3.0  # the weights' penalty: so many standard deviations² of squared distance from 1/2
 COVERED = 0.9  # the quantile of absolute errors that draws reproduce
+OTHERS = 10  # errors of all columns that count among a column's own
+MOST_ERRORS = 1_000  # quantiles that stand for the errors of all columns
 LEAST = 5  # hidden values of a column that can tell its weights
 
 
@@ -50,7 +53,6 @@ def train_filler(
         filler = Filler(columns)
         hidden = filler.groups.of_each(torch.rand(len(x), len(columns))) < HIDDEN
         some = torch.randperm(len(x))[:ROWS]
-        noise = torch.randn(len(some), x.shape[1])
     rows, known = torch.from_numpy(np.nan_to_num(x)), torch.from_numpy(~np.isnan(x)).float()
     kept = known * ~hidden
     filler.means.copy_((rows * known).sum(dim=0) / known.sum(dim=0).clamp(min=1))
@@ -65,7 +67,7 @@ def train_filler(
     filler.network.cpu()
     filler.eval()
     with torch.no_grad(), suppress(TimeIsOver):
-        learn_weights(filler, rows[some], known[some], kept[some], noise)
+        learn_weights(filler, rows[some], known[some], kept[some])
         deadline.look()
         if filler.gaussian is not None:
             filler.gaussian.fit(scaled, known[some], rounds=ROUNDS)
@@ -89,11 +91,8 @@ def plan_of(filler: Filler, n_rows: int, max_epochs: int | None) -> StagedTraini
     return StagedTraining(planned=(stage,), weight_decay=DECAY, decoupled_decay=True, precision="32-true", patience=0)
 
 
-def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor, noise: Tensor) -> None:
-    """Fit weights and the spread of errors to the values that are `known`, but not `kept` visible; `(n, d)` each.
-
-    `noise`: standard normal numbers `(n, d)`, for the errors that the Gaussian expects.
-    """
+def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor) -> None:
+    """Fit weights and the spread of errors to the values that are `known`, but not `kept` visible; `(n, d)` each."""
     groups, hidden = filler.groups, ((known - kept) > 0).numpy()
     apart = (filler.predictions(rows * kept, kept) - filler.means).numpy()
     truth, scale = (rows - filler.means).numpy(), groups.scale.numpy()
@@ -108,13 +107,13 @@ def learn_weights(filler: Filler, rows: Tensor, known: Tensor, kept: Tensor, noi
     found = nonnegative_weights(gram, np.stack([summed(part * seen[2]) for part in seen[:2]]))
     tells = hidden.sum(axis=0)[starts] >= LEAST
     filler.weights[:, torch.from_numpy(tells)] = torch.from_numpy(found[:, tells]).float()
-    numbers = tells & groups.number.numpy()[starts]  # of one encoded column each
-    deadline.look()
-    simulated = (filler.errors(kept, noise).numpy() / scale)[:, starts[numbers]]
-    first, second, wished = (part[:, starts[numbers]] for part in seen)
-    left = wished - found[0, numbers] * first - found[1, numbers] * second
-    wide, wanted = (covering(error, hidden[:, starts[numbers]]) for error in (simulated, left))
-    filler.spread[torch.from_numpy(numbers)] = torch.from_numpy(np.clip(wanted / wide.clip(1e-6), 0.1, 10.0)).float()
+    expected = filler.deviations(kept).clamp(min=1e-6).numpy() / scale
+    relative: dict[int, NDArray[np.float64]] = {}  # errors of a column's hidden values in expected deviations
+    for j in np.flatnonzero(groups.number.numpy()[starts]).tolist():
+        cells, weights = hidden[:, starts[j]], filler.weights[:, j].double().numpy()
+        first, second, wished = (part[cells, starts[j]] for part in seen)
+        relative[j] = np.abs(wished - weights[0] * first - weights[1] * second) / expected[cells, starts[j]]
+    learn_spread(filler, relative)
 
 
 def nonnegative_weights(gram: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,10 +129,21 @@ def nonnegative_weights(gram: NDArray[np.float64], target: NDArray[np.float64]) 
     return np.where((both >= 0).all(axis=0), both, one)
 
 
-def covering(errors: NDArray[np.floating[Any]], hidden: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The quantile COVERED `(columns,)` of absolute errors `(n, columns)` where `hidden`, interpolated linearly."""
-    ordered = np.sort(np.where(hidden, np.abs(errors), np.inf), axis=0)
-    place = COVERED * (hidden.sum(axis=0) - 1)
-    low, columns = np.floor(place).astype(int), np.arange(ordered.shape[1])
-    below, above = ordered[low, columns], ordered[np.ceil(place).astype(int), columns]
-    return np.asarray(below + (place - low) * (above - below), np.float64)
+def learn_spread(filler: Filler, relative: Mapping[int, NDArray[np.float64]]) -> None:
+    """Set the spread of each column of numbers, from the sizes of its errors relative to their expected deviations.
+
+    The quantile COVERED of the sizes becomes that of normal errors. It is the quantile of a column's own errors, of
+    OTHERS errors like those of all columns, and of one that is infinite, as in conformal prediction. The errors of
+    all columns include some of N(0, 1), as if the Gaussian were right.
+    """
+    gaussian = norm.ppf(0.5 + (np.arange(OTHERS) + 0.5) / (2 * OTHERS))
+    others = np.concatenate([*relative.values(), gaussian])
+    others = np.quantile(others, np.linspace(0, 1, min(len(others), MOST_ERRORS)))
+    for j, own in relative.items():
+        deadline.look()
+        sizes = np.concatenate([own, others])
+        weights = np.concatenate([np.ones(len(own)), np.full(len(others), OTHERS / len(others))])
+        order = sizes.argsort()
+        level = weights[order].cumsum() / (weights.sum() + 1)
+        wide = sizes[order][min(int(np.searchsorted(level, COVERED)), len(sizes) - 1)]
+        filler.spread[j] = float(np.clip(wide / norm.ppf((1 + COVERED) / 2), 0.1, 10.0))
