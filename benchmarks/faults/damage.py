@@ -57,6 +57,8 @@ def _targets(folder: Path) -> Iterator[tuple[str, Path, Callable[[], Any]]]:
 
     def checkpoint() -> Any:
         found, metadata = read_tensors(folder / "checkpoint.safetensors")
+        if metadata.keys() != {"step", "total_step", "seconds"}:  # the checksum's name is damaged
+            raise InputError("of another version")  # as `Loop.restore` does
         return {name: value.numpy().tobytes() for name, value in found.items()}, metadata
 
     yield "file", folder / "checkpoint.safetensors", checkpoint

@@ -14,8 +14,8 @@ from benchmarks.faults.models import own_data
 FAULT = "signal"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
 TRAININGS = {
-    "fit": ("fit", "own.npz", "--epochs", "600", "--no-estimate", "--device", "cpu"),
-    "train": ("train", "digits-mmcva-50", "--device", "cpu", "--set", "epochs=60", "--set", "log_every=10"),
+    "fit": ("fit", "own.npz", "--epochs", "200", "--no-estimate", "--device", "cpu"),
+    "train": ("train", "digits-mmcva-50", "--device", "cpu", "--set", "epochs=10", "--set", "log_every=5"),
 }
 SECONDS = 120
 
