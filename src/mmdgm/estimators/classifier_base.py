@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
+from mmdgm.data import deadline
 from mmdgm.data.arrays import as_array
 from mmdgm.data.batches import Store
 from mmdgm.data.codecs import TableCodec
@@ -33,6 +34,8 @@ from mmdgm.inference.per_row import Values
 from mmdgm.models import ClassWeights, ConditionalVAE
 from mmdgm.models.row_sampler import RowSampler
 from mmdgm.training.row_sampling import learn_rows
+
+QUICK = 200_000  # values of a table whose sampler is learned in well under a second
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignore[misc]
@@ -87,8 +90,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         return self
 
     def _learn_rows(self, x: Values, codes: Labels, seed: int) -> RowSampler | None:
-        """Return the sampler of a table's rows, from training rows and their labels, given or predicted."""
+        """Return the sampler of a table's rows, from training rows and their labels, given or predicted.
+
+        None: images, models that do not generate, and large tables whose `max_time` is over.
+        """
         if not isinstance(self.codec_, TableCodec) or self.filler_ is None or not self.model_.generates:
+            return None
+        if x.size > QUICK and deadline.is_over():
+            self._say("max_time: sample will return the decoder's means")
             return None
         drawn, observed = draw_by(self.filler_, x, seed=seed), ~np.isnan(x)
         predicted = self._ask(self.model_.scores, fill_by(self.filler_, x)).argmax(axis=1)

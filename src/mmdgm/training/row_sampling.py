@@ -12,7 +12,8 @@ from mmdgm.models.row_sampler import GRID, RowSampler, place_in, score_of
 Values = NDArray[np.float32]
 ROWS = 5_000  # largest number of training rows that it learns from
 GENERATED = 50_000  # rows that are generated to compare with observed ones, of all classes together
-FEWEST, MOST = 500, 4_000  # of a class
+CELLS = 10_000_000  # that are generated for a class, at most, but for FEWEST
+FEWEST, MOST = 500, 4_000  # rows of a class
 SHRINKAGE = 5.0  # a class's covariance of d values is that of its rows, and of SHRINKAGE + d rows of all classes
 OTHERS = 1.0  # a class's means and shares are those of its rows, and of so many rows of all classes
 LEAST = 5  # observed values of a column that tell the quantiles of a class
@@ -48,7 +49,7 @@ def learn_rows(
         errors = rows - decoded(model, codes, classes.to(device)).cpu()
         learn_errors(sampler, errors[:, sampler.groups.number], classes)
         sampler.stepped.copy_(are_stepped(rows, known, sampler.groups.number))
-        each = int(np.clip(GENERATED // n_classes, FEWEST, MOST))
+        each = int(np.clip(min(GENERATED // n_classes, CELLS // x.shape[1]), FEWEST, MOST))
         for k in range(n_classes):
             label = torch.full((each,), k)
             new = decoded(model, sampler.codes(label, torch.randn(each, z)).to(device), label.to(device)).cpu()
@@ -113,12 +114,11 @@ def learn_quantiles(sampler: RowSampler, k: int, means: Tensor, rows: Tensor, kn
     `known` `(n, d)`: which values of `rows` are observed. `own` `(n,)`: which rows are of the class. A column with
     few observed values in the class has the quantiles of all classes.
     """
-    levels = torch.linspace(0, 1, GRID)
+    levels, number = torch.linspace(0, 1, GRID), sampler.groups.number
+    of_class = known & own[:, None]
+    seen = torch.where(of_class.sum(dim=0) >= LEAST, of_class, known)
     sampler.generated[k] = at_levels(sampler.with_errors(means, k, torch.randn_like(means)), levels).T
-    for j, column in enumerate(sampler.groups.number.nonzero()[:, 0].tolist()):
-        seen = known[:, column]
-        seen = seen & own if int((seen & own).sum()) >= LEAST else seen
-        sampler.observed[k, j] = at_levels(rows[seen, column], levels)
+    sampler.observed[k] = at_levels(rows[:, number], levels, seen[:, number]).T
 
 
 def learn_rotation(sampler: RowSampler, k: int, means: Tensor, rows: Tensor) -> None:
@@ -161,20 +161,30 @@ def power(matrix: Tensor, exponent: float) -> Tensor:
     return result
 
 
-def at_levels(values: Tensor, levels: Tensor) -> Tensor:
-    """The values `(rows, …)` whose ranks are nearest to these fractions of the highest rank."""
-    return values.sort(dim=0).values[(levels * (len(values) - 1)).round().long()]
+def at_levels(values: Tensor, levels: Tensor, seen: Tensor | None = None) -> Tensor:
+    """The values whose ranks are nearest to these fractions of the highest rank, `(levels, columns)`.
+
+    Of values `(rows, columns)`, those that are `seen` `(rows, columns)` count; None: all.
+    """
+    seen = torch.ones_like(values, dtype=torch.bool) if seen is None else seen
+    ordered = values.where(seen, torch.inf).sort(dim=0).values
+    ranks = (levels[:, None] * (seen.sum(dim=0) - 1).clamp(min=0)).round().long()
+    return ordered.gather(0, ranks)
 
 
 def are_stepped(rows: Tensor, known: Tensor, number: Tensor) -> Tensor:
     """Whether most observed values of a column of numbers occur several times, `(numbers,)`."""
-    columns = [rows[known[:, j], j] for j in number.nonzero()[:, 0]]
-    return torch.tensor([len(values.unique()) < len(values) / 2 for values in columns], dtype=torch.bool)
+    seen = known[:, number]
+    ordered = rows[:, number].where(seen, torch.inf).sort(dim=0).values
+    new = (ordered[1:] != ordered[:-1]) & ordered[1:].isfinite()
+    return 1 + new.sum(dim=0) < seen.sum(dim=0) / 2
 
 
 def learn_tilt(sampler: RowSampler, k: int, means: Tensor, rows: Tensor, known: Tensor, own: Tensor) -> None:
     """Set the tilt of class k's chances, so that their mean over generated rows is the share among observed ones."""
     groups, tilt = sampler.groups, torch.zeros(rows.shape[1])
+    if groups.number.all():
+        return
     weights = (own + OTHERS / len(own))[:, None] * known
     wanted = ((weights * rows).sum(dim=0) / weights.sum(dim=0).clamp(min=RIDGE)).clamp(RIDGE, 1 - RIDGE)
     for _ in range(ROUNDS):
