@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from generated_inputs import CHECKS, outcomes
+from benchmarks.faults.inputs import CHECKS, outcomes
 
 EXAMPLES = {"damaged": 60, "generated": 60}  # by the first word; 12 for what trains
 

@@ -11,9 +11,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.faults import SURVIVED, damage, kills, paths, signals
+from benchmarks.faults import SURVIVED, damage, inputs, kills, paths, signals, threads
 
-MODULES = (kills, damage, paths, signals)
+MODULES = (kills, damage, inputs, paths, signals, threads)
 
 
 def main() -> None:

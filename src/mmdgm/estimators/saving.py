@@ -14,7 +14,7 @@ import torch
 
 from mmdgm.data.codecs import TableCodec, codec_from_json
 from mmdgm.data.labels import is_nan
-from mmdgm.devices import pick_device
+from mmdgm.devices import pick_device, seeded
 from mmdgm.errors import InputError
 from mmdgm.files import FILES, read_together, tensor_bytes, tensors_from, write_together
 from mmdgm.models.configs import from_plain, to_plain
@@ -71,7 +71,7 @@ def read_estimator(folder: Path, kinds: Mapping[str, Any], *, device: str | None
     if name not in kinds:
         raise InputError(f"{folder / CONFIG}: the estimator is {name}, not {' or '.join(kinds)}")
     try:
-        with torch.random.fork_rng(devices=[]):  # new networks draw weights, which the saved ones replace
+        with seeded(0):  # new networks draw weights, which the saved ones replace
             return _restore(kinds[name], saved, files, folder, device)
     except InputError:
         raise

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mmdgm.data.tables import Column
+from mmdgm.devices import seeded
 from mmdgm.models import VAE, ConditionalVAE
 from mmdgm.models.row_sampler import GRID, RowSampler, place_in, score_of
 
@@ -37,8 +38,7 @@ def learn_rows(
     """
     n_classes, z = model.n_classes, model.encoder.z
     device = next(model.parameters()).device
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with torch.no_grad(), seeded(seed):
         some = torch.randperm(len(x))[:ROWS]
         rows, known, classes = (torch.from_numpy(np.ascontiguousarray(part))[some] for part in (x, observed, y))
         sampler = RowSampler(columns, z=z, n_classes=n_classes).eval()

@@ -1,7 +1,7 @@
 """Generated tables, labels, images and files, and what estimators and readers make of them.
 
-An outcome is "result" (of the right shape, and finite) or "refused" (ValueError of one line). Everything else is an
-error and is raised. `outcomes` runs as many examples as wanted; the tests run few of them.
+What is said of one is "result" (of the right shape, and finite) or "refused" (ValueError of one line). Everything
+else is an error and is raised. `outcomes` runs as many examples as wanted; the tests run few of them.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import pandas
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from benchmarks.faults import SURVIVED
 from mmdgm import MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.data.datasets.idx import read_idx
 from mmdgm.data.datasets.mat import read_arrays
@@ -27,6 +28,8 @@ from mmdgm.data.labeled_files import read_data
 from mmdgm.data.npz import read_only_array
 from mmdgm.errors import InputError, TrainingStopped
 
+FAULT = "generated input"
+FITS, FILES = 500, 4_000  # examples of each kind
 FIT: dict[str, Any] = {"hidden": (4,), "z": 2, "max_epochs": 1, "random_state": 0, "device": "cpu"}
 NUMBERS = st.one_of(
     st.floats(-10, 10),
@@ -251,3 +254,11 @@ def outcomes(name: str, examples: int, *, start: int = 0) -> Iterator[tuple[str,
 
     one()
     yield from found
+
+
+def attacks(_folder: Path, share: float) -> Iterator[tuple[str, str]]:
+    """Yield generated inputs for estimators and readers. Both a result and one line are right."""
+    for name in CHECKS:
+        trains = name.split()[0] not in ("damaged", "generated")
+        for description, said in outcomes(name, max(1, round(share * (FITS if trains else FILES)))):
+            yield description, SURVIVED if said in ("result", "refused") else said
