@@ -76,7 +76,7 @@ def test_missing_pixels_are_filled_by_the_rounds_of_predict(on_floats, monkeypat
 
 
 def test_images_of_bytes_with_text_classes():
-    images, names = IMAGES.astype(np.uint8)[..., None].repeat(3, axis=-1), np.array(list("abcdefghiß"))[TARGET]
+    images, names = (15 * IMAGES).astype(np.uint8)[..., None].repeat(3, axis=-1), np.array(list("abcdefghiß"))[TARGET]
     model = MMVAClassifier(**SHORT).fit(images, names)
     content = onnx_file.onnx_content(model)
     session = session_of(content)
@@ -90,7 +90,7 @@ def test_images_of_bytes_with_text_classes():
 
 
 def test_a_border_counts_as_missing_also_in_bytes(monkeypatch):
-    images = IMAGES[:, :7, :6].astype(np.uint8)
+    images = (15 * IMAGES[:, :7, :6]).astype(np.uint8)
     model = MMVAClassifier(**SHORT).fit(images, TARGET)
     session = session_of(onnx_file.onnx_content(model))
     label, scores = session.run(None, {"x": images})
