@@ -63,6 +63,9 @@ class MMCVAClassifier(GenerativeClassifier):
         Value of y that marks unlabeled rows; None: all rows are labeled.
     class_weight : "balanced", dict from label to weight, or None
         Factors of the hinge loss.
+    cost_matrix : array of shape (classes, classes) or None
+        Cost of predicting the column's class where the row's class is true, 0 on the diagonal; classes are sorted. The
+        true class's score must lead the other's by `margin` times this cost. None: 1 for every wrong class.
     class_prior : array of shape (classes,) or None
         Fractions of the classes (sorted) among all rows; None: those among the propagated labels, or else among the
         labels.
@@ -126,6 +129,7 @@ class MMCVAClassifier(GenerativeClassifier):
         propagate_labels: bool = True,
         unlabeled: Any = -1,
         class_weight: Any = None,
+        cost_matrix: Any = None,
         class_prior: Any = None,
         warm_start: bool = False,
         validation_fraction: float | None = None,
@@ -235,6 +239,7 @@ class MMVAClassifier(GenerativeClassifier):
         dropout: float = 0.3,
         unlabeled: Any = -1,
         class_weight: Any = None,
+        cost_matrix: Any = None,
         warm_start: bool = False,
         validation_fraction: float | None = None,
         n_iter_no_change: int = 5,

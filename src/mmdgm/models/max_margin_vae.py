@@ -76,7 +76,7 @@ class MaxMarginVAE(VAE):
         loss = zero = scores.new_zeros(())
         elbo = kl = hinge = zero[None]
         if len(batch.y):
-            hinge = losses.hinge(scores[: len(batch.y)], batch.y, margin=s.margin, smoothing=s.smoothing)
+            hinge = losses.hinge(scores[: len(batch.y)], batch.y, margin=s.margin, smoothing=s.smoothing, cost=self.cost)
             hinge = hinge if self.class_weight is None else hinge * self.class_weight[batch.y]
         penalty = self.classifier.weight.square().sum() / (2 * s.prior_variance * self.n_rows)
         if s.generative_weight:
@@ -120,7 +120,7 @@ class MaxMarginVAE(VAE):
 
     def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
         s: MaxMarginVAESettings = settings
-        if s.C and (trivial := s.trivial_hinge(metrics["hinge"], self.n_classes)):
+        if s.C and self.cost is None and (trivial := s.trivial_hinge(metrics["hinge"], self.n_classes)):
             return trivial
         return super().trivial_solution(metrics, s) if s.generative_weight else None
 
