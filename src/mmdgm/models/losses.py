@@ -13,9 +13,7 @@ from torch.nn.functional import one_hot
 from mmdgm.distributed import mean_over_ranks
 
 
-def hinge(
-    scores: Tensor, y: Tensor, *, margin: float, smoothing: float = 0.0, cost: Tensor | None = None
-) -> Tensor:
+def hinge(scores: Tensor, y: Tensor, *, margin: float, smoothing: float = 0.0, cost: Tensor | None = None) -> Tensor:
     """Crammer–Singer hinge loss of each row, paper §3.2, shape `(rows,)`.
 
     max_k ( Δl_y(k) + s_k − s_y ) with Δl_y(k) = margin · cost[y, k]: zero if the true class leads every class k by
@@ -26,10 +24,8 @@ def hinge(
     maximum.
     """
     true_score = scores.gather(1, y[:, None])
-    if cost is None:
-        augmented = (scores + margin).scatter(1, y[:, None], true_score)
-    else:
-        augmented = scores + margin * cost[y]
+    by_margin = (scores + margin).scatter(1, y[:, None], true_score)
+    augmented = by_margin if cost is None else scores + margin * cost[y]
     if smoothing:
         return smoothing * (augmented / smoothing).logsumexp(dim=1) - true_score.squeeze(1)
     return augmented.max(dim=1).values - true_score.squeeze(1)

@@ -163,6 +163,13 @@ class VAE(Trainable):
         """
         qz, samples = encoding.qz, self.settings.samples
         z = qz.rsample((samples,)) if noise is None else qz.loc + qz.scale * noise
+        return Bound(self.log_likelihood_of_draws(x, z, labels, observed=observed).mean(0), encoding.kl)
+
+    def log_likelihood_of_draws(
+        self, x: Tensor, z: Tensor, labels: Tensor | None = None, *, observed: Tensor | None = None
+    ) -> Tensor:
+        """log p(x|z) of each draw, `(L, rows)`, for codes z `(L, rows, z)`; `observed` restricts it."""
+        samples = len(z)
 
         def for_each_draw(rows: Tensor) -> Tensor:  # a single draw needs no copy
             return rows.expand(samples, *rows.shape).flatten(0, 1)
@@ -171,8 +178,7 @@ class VAE(Trainable):
         pixels: Tensor = px.log_prob(for_each_draw(x))
         if observed is not None:
             pixels = pixels * for_each_draw(observed)
-        log_likelihood = pixels.flatten(1).sum(1).reshape(samples, -1).mean(0)
-        return Bound(log_likelihood, encoding.kl)
+        return pixels.flatten(1).sum(1).reshape(samples, -1)
 
     def prior(self, qz: Normal) -> Normal:
         """p(z) = N(0, I), with the shape of q."""
