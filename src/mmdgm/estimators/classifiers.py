@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,8 +12,8 @@ from mmdgm.data.codecs import Codec
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import Labels, Network
 from mmdgm.estimators.classifier_base import GenerativeClassifier
-from mmdgm.estimators.parameters import store_parameters, wanted_augmentation
-from mmdgm.inference.per_row import Values
+from mmdgm.estimators.parameters import check_parameters, store_parameters, wanted_augmentation
+from mmdgm.inference.per_row import Values, row_noise
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.propagation.all_rows import propagate_to_all
 from mmdgm.propagation.table_guesses import guess_labels
@@ -265,6 +266,30 @@ class MMVAClassifier(GenerativeClassifier):
             margin=(1.0 if conv else 3.0) if self.margin is None else self.margin,
             linear=not codec.is_image,
         )
+
+    def decision_function(self, X: Any, samples: int | None = None, *, random_state: int = 0) -> NDArray[np.float64]:
+        """Return scores (not probabilities) `(rows, K)`; for two classes, second score minus first `(rows,)`.
+
+        With `samples`, return this many draws of them along a new first axis, `(samples, rows, K)` or
+        `(samples, rows)`. Their spread shows the uncertainty about the classifier's weights η ~ N(λ, σ²I), and about
+        z ~ q(z|x) if z is what the classifier sees. All rows share the draws of η, which depend on `random_state`.
+        The mean over draws goes to the scores themselves.
+        """
+        if samples is None:
+            return super().decision_function(X)
+        check_parameters({"samples": samples, "seed": random_state}, self._config_class)
+        x = self._filled(X)
+        weights = np.random.RandomState(random_state).standard_normal((samples, *self.model_.classifier.weight.shape))
+        size = samples * self.model_.encoder.z if self.model_.classifies_codes else 0
+        codes = row_noise(x, size, seed=random_state).reshape(len(x), samples, -1)
+        of_weights = torch.from_numpy(weights.astype(np.float32))
+
+        def sampled(rows: torch.Tensor, of_codes: torch.Tensor) -> torch.Tensor:
+            scores: torch.Tensor = self.model_.sampled_scores(rows, of_codes, of_weights.to(rows.device))
+            return scores
+
+        scores = self._ask(sampled, x, codes).astype(np.float64).swapaxes(0, 1)
+        return scores[..., 1] - scores[..., 0] if len(self.classes_) == 2 else scores
 
     def sample(self, n: int = 1, y: Any = None, random_state: Any = None, *, return_codes: bool = False) -> Any:
         """Return rows from the model, on the scale of the input: decoder means at z ~ N(0, I); `y` must be None."""

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Normal
 
 from mmdgm.data.batches import Batch, Shape
 from mmdgm.models import losses
@@ -124,6 +125,29 @@ class MaxMarginVAE(VAE):
         """Unbounded margins of each class, `(rows, K)`."""
         return self._scores(self.encoder(x))
 
+    @property
+    def classifier_posterior(self) -> Normal:
+        """q(η) = N(λ, σ²I) of the classifier's weights, `(K, width)` (paper §3.2). Its biases have no distribution."""
+        mean = at_least_float32(self.classifier.weight.detach())
+        return Normal(mean, mean.new_full((), self.settings.prior_variance).sqrt().expand_as(mean))
+
+    @property
+    def classifies_codes(self) -> bool:
+        """Whether the features are z or its mean. Otherwise they do not depend on z."""
+        return self.settings.features in ("mean", "sample")
+
+    @torch.no_grad()
+    def sampled_scores(self, x: Tensor, of_codes: Tensor, of_weights: Tensor) -> Tensor:
+        """Scores `(rows, S, K)` at S draws of η ~ q(η), and of z ~ q(z|x) if the features are codes.
+
+        Standard normal noise gives the draws: `of_codes` `(rows, S, z)`, `of_weights` `(S, K, width)`.
+        """
+        encoding, q = self.encoder(x), self.classifier_posterior
+        features = at_least_float32(self._features(encoding))[:, None].expand(-1, len(of_weights), -1)
+        if self.classifies_codes:
+            features = features + encoding.qz.scale[:, None] * of_codes
+        return torch.einsum("rsw,skw->rsk", features, q.loc + q.scale * of_weights) + self.classifier.bias
+
     @torch.no_grad()
     def embed(self, x: Tensor) -> Tensor:
         """The classifier's features f(x), `(rows, width)`."""
@@ -133,7 +157,7 @@ class MaxMarginVAE(VAE):
         return at_least_float32(self.classifier(self._features(encoding)))
 
     def _features(self, encoding: Encoding) -> Tensor:
-        if self.settings.features in ("mean", "sample"):
+        if self.classifies_codes:
             return encoding.mean
         return encoding.hidden[-1] if self.settings.features == "last" else torch.cat(encoding.hidden, dim=1)
 
