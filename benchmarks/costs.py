@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import train_test_split
 
 from mmdgm import MMCVAClassifier, MMVAClassifier
@@ -47,18 +47,12 @@ def diabetes() -> Task:
     return Task(x, np.digitize(target, np.quantile(target, [0.2, 0.4, 0.6, 0.8])), distances(5))
 
 
-def digits() -> Task:
-    """Digits, of which 8 read as 1 costs 7."""
-    x, y = load_digits(return_X_y=True)
-    return Task(x, y, distances(10))
-
-
 def tumours() -> Task:
     """Breast cancer, where a missed malignant tumour (class 0) costs 10."""
     return Task(*load_breast_cancer(return_X_y=True), np.array([[0.0, 10.0], [1.0, 0.0]]))
 
 
-TASKS = {"diabetes": diabetes, "digits": digits, "tumours": tumours}
+TASKS = {"diabetes": diabetes, "tumours": tumours}
 
 
 def parameters(method: str, cost: NDArray[np.float64]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import gradient_variance
+from benchmarks import costs, gradient_variance
 from benchmarks.few_labels import figures, markdown
 from benchmarks.tables.cells import Results
 from benchmarks.tables.summary import Condition, summary
@@ -180,3 +180,8 @@ def test_the_noise_of_gradient_estimators_is_that_of_the_result_file():
     for samples in gradient_variance.DRAWS:  # what the page says of it
         of_phi = [noise[f"{way}/{samples}"]["φ"] for way in gradient_variance.WAYS]
         assert max(of_phi[:2]) < min(of_phi[4:]) < max(of_phi[4:]) < min(of_phi[2:4])
+
+
+def test_the_table_of_costs_is_that_of_the_result_file():
+    cells = json.loads((ROOT / "results" / "estimators" / "costs.json").read_text())["cells"]
+    assert costs.markdown(cells) in (ROOT / "docs" / "choosing.md").read_text()
