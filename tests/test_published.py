@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import costs, gradient_variance
 from benchmarks.few_labels import figures, markdown
 from benchmarks.tables.cells import Results
 from benchmarks.tables.summary import Condition, summary
@@ -171,3 +172,16 @@ def test_the_comparison_of_rows_to_label_is_that_of_the_result_file():
         name: np.mean(figures(cells, "mnist", *name, "classifier")) for name in (("random", 100), ("balanced", 100))
     }
     assert mean["random", 100] <= 1.3 * mean["balanced", 100]
+
+
+def test_the_noise_of_gradient_estimators_is_that_of_the_result_file():
+    noise = json.loads((ROOT / "results" / "bench" / "gradient-variance.json").read_text())["noise"]
+    assert gradient_variance.markdown(noise) in (ROOT / "docs" / "mmva.md").read_text()
+    for samples in gradient_variance.DRAWS:  # what the page says of it
+        of_phi = [noise[f"{way}/{samples}"]["φ"] for way in gradient_variance.WAYS]
+        assert max(of_phi[:2]) < min(of_phi[4:]) < max(of_phi[4:]) < min(of_phi[2:4])
+
+
+def test_the_table_of_costs_is_that_of_the_result_file():
+    cells = json.loads((ROOT / "results" / "estimators" / "costs.json").read_text())["cells"]
+    assert costs.markdown(cells) in (ROOT / "docs" / "choosing.md").read_text()

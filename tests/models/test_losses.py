@@ -199,3 +199,53 @@ def test_all_labels_of_a_mixed_loss_are_those_of_the_row_before():
     share, putative, sure = torch.ones(3), torch.tensor([0, 1, 2]), torch.tensor([True, False, True])
     found = mixed(lambda labels, some: labels * some, share, putative, sure)
     assert found.tolist() == [2, 0, 0]  # labels 2, 0, 1 of which the last is not accepted
+
+
+COST = torch.tensor([[0, 1, 4, 0.5, 2], [3, 0, 1, 1, 1], [1, 0, 0, 2, 5], [1, 2, 3, 0, 4], [9, 1, 1, 1, 0]]).double()
+
+
+def test_the_hinge_with_costs_is_the_literal_maximum():
+    scores, y = random_scores()
+    literal = [
+        max(1.5 * COST[label, k].item() + row[k] - row[label] for k in range(5))
+        for row, label in zip(scores.tolist(), y.tolist(), strict=True)
+    ]
+    expected = torch.tensor(literal, dtype=torch.float64)
+    torch.testing.assert_close(hinge(scores, y, margin=1.5, cost=COST), expected)
+    torch.testing.assert_close(hat(scores, y, margin=1.5, cost=COST), expected)
+    for smoothing in (1e-4, 0.5):
+        smooth = hinge(scores, y, margin=1.5, cost=COST, smoothing=smoothing)
+        assert ((smooth >= expected - 1e-12) & (smooth <= expected + smoothing * math.log(5) + 1e-12)).all()
+
+
+def test_the_hinge_with_costs_by_hand():
+    cost = torch.tensor([[0.0, 1.0, 5.0], [2.0, 0.0, 1.0], [3.0, 0.5, 0.0]], dtype=torch.float64)
+    # row 1, class 0: 1 − 1.5 and 5 − 3; row 2, class 0: 1 − .1 and 5 − .2; row 3, class 2: 3 − 1 and .5 + 2
+    y = torch.tensor([0, 0, 2])
+    assert hinge(SCORES, y, margin=1.0, cost=cost).tolist() == pytest.approx([2.0, 4.8, 2.5])
+    scores = SCORES.clone().requires_grad_()
+    hinge(scores, y, margin=1.0, cost=cost).sum().backward()
+    assert scores.grad.tolist() == [[-1, 0, 1], [-1, 0, 1], [0, 1, -1]]
+    # smoothing 1 and two classes: log(1 + exp(2 + .5))
+    two = hinge(torch.tensor([[0.0, 0.5]]), torch.tensor([0]), margin=2.0, cost=cost[:2, :2].float(), smoothing=1.0)
+    assert two.item() == pytest.approx(math.log1p(math.exp(2.5)))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_cost_1_of_every_error_is_the_default(smoothing):
+    scores, y = random_scores()
+    every = 1 - torch.eye(5, dtype=torch.float64)
+    found = hinge(scores, y, margin=2.0, cost=every, smoothing=smoothing)
+    torch.testing.assert_close(found, hinge(scores, y, margin=2.0, smoothing=smoothing), rtol=0, atol=0)
+
+
+def test_the_hinge_with_costs_bounds_the_cost_of_the_prediction():
+    scores, y = random_scores()
+    assert (hinge(scores, y, margin=1.0, cost=COST) >= COST[y, scores.argmax(1)]).all()
+
+
+def test_gradients_with_costs_are_the_numerical_ones():
+    scores, y = random_scores(rows=6)
+    scores.requires_grad_()
+    for smoothing in (0.0, 0.3):
+        assert gradcheck(lambda s, T=smoothing: hinge(s, y, margin=1.5, cost=COST, smoothing=T), (scores,))

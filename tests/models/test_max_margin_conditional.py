@@ -323,6 +323,26 @@ def test_class_weights_are_factors_of_hinge_and_balance():
     assert torch.equal(built.balance_ratio, ratio)
 
 
+def test_costs_are_those_of_hinge_and_hat():
+    batch = small_batch()
+    cost = torch.tensor([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
+    model = with_fixed_scores(batch, margin=1.5)
+    scores = model.classifier.scores
+    plain = objective(model, batch)
+    model.cost = cost
+    terms = objective(model, batch)
+    torch.testing.assert_close(terms.hinge, losses.hinge(scores[:6], batch.y, margin=1.5, cost=cost))
+    putative = scores[6:].argmax(dim=1)
+    torch.testing.assert_close(terms.hat, losses.hinge(scores[6:], putative, margin=1.5, cost=cost))
+    assert not torch.allclose(terms.hat, plain.hat)
+    torch.testing.assert_close(terms.elbo, plain.elbo)
+    assert torch.equal(mmcva(weights=ClassWeights(cost=cost)).cost, cost)
+    alike = {"hinge": 1.5, "top_class_share": 0.5, "kl": 3.0}
+    assert model.trivial_solution(alike, model.settings) is None
+    model.cost = None
+    assert "alike" in model.trivial_solution(alike, model.settings)
+
+
 def test_the_hinge_can_weigh_classes_by_their_shares():
     batch = small_batch()
     model = with_fixed_scores(batch)

@@ -171,6 +171,18 @@ def test_class_weights_are_factors_of_the_hinge_loss():
     torch.testing.assert_close(weighted.loss, plain.loss + 15 * (weighted.hinge - plain.hinge).mean())
 
 
+def test_costs_are_those_of_the_hinge_loss():
+    cost = torch.tensor([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
+    model, batch = mmva(weights=ClassWeights(cost=cost)), small_batch()
+    terms = objective(model, batch)
+    expected = losses.hinge(model.scores(batch.x[:6]), batch.y, margin=3.0, cost=cost)
+    torch.testing.assert_close(terms.hinge, expected)
+    torch.testing.assert_close(terms.loss, -terms.elbo.mean() + 15.0 * expected.mean() + terms.penalty)
+    assert set(model.state_dict()) == set(mmva().state_dict())
+    # scores that are all alike have no one hinge loss here
+    assert model.trivial_solution({"kl": 3.0, "hinge": 3.0}, model.settings) is None
+
+
 def test_class_weights_move_and_are_copied_with_the_model_but_not_saved():
     factors = torch.tensor([0.5, 1.0, 2.0])
     model = mmva(weights=ClassWeights(hinge=factors))

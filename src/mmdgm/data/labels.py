@@ -163,6 +163,24 @@ def _numbers(values: Any, otherwise: str) -> NDArray[np.float64]:
         raise InputError(otherwise) from None
 
 
+def cost_table(cost_matrix: Any, classes: NDArray[Any]) -> NDArray[np.float32] | None:
+    """The costs `(K, K)` of predicting the column's class where the row's class is true; both are in sorted order."""
+    if cost_matrix is None:
+        return None
+    wanted = f"{len(classes)} rows of {len(classes)} costs, in the order of the sorted classes, true class by row"
+    if hasattr(cost_matrix, "iloc"):
+        raise InputError(f"cost_matrix: give an array, not a data frame: {wanted}")
+    try:
+        costs = np.asarray(cost_matrix, float)
+    except (TypeError, ValueError):
+        raise InputError(f"cost_matrix: give numbers, {wanted}") from None
+    if costs.shape != (len(classes), len(classes)):
+        raise InputError(f"cost_matrix has the shape {costs.shape}; give {wanted}")
+    if not (np.isfinite(costs) & (costs >= 0)).all() or costs.diagonal().any():
+        raise InputError("cost_matrix: costs must be finite and 0 or more, and 0 on the diagonal")
+    return np.asarray(costs, np.float32)
+
+
 def shares(codes: Codes, n_classes: int) -> NDArray[np.float64]:
     """Each class's share of the labeled rows, `(K,)`."""
     counts = np.bincount(codes[codes >= 0], minlength=n_classes)

@@ -17,6 +17,7 @@ from mmdgm.data.codecs import TableCodec
 from mmdgm.data.labels import (
     check_prior,
     class_factors,
+    cost_table,
     held_out_rows,
     is_unlabeled,
     prior_ratio,
@@ -43,6 +44,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     classes_: NDArray[Any]
     class_prior: Any = None  # a parameter if the objective has a balance term
+    cost_matrix: Any
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X with labels y. Some labels may be the `unlabeled` marker."""
@@ -59,6 +61,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             x, seed = self._learn_inputs(X)
             self.classes_ = classes
             check_prior(self.class_prior, classes)
+            cost = cost_table(self.cost_matrix, classes)
             rng = np.random.RandomState(seed)
             accuracy, known = None, codes.copy()
             if self.validation_fraction is not None:
@@ -80,6 +83,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             weights = ClassWeights(
                 _tensor(class_factors(self.class_weight, classes, codes)),
                 _tensor(prior_ratio(prior, known)),
+                _tensor(cost),
             )
             rows = (filled, known, None if observed.all() else observed, guess)
             store, n = Store(*map(_tensor, rows)), int((codes >= 0).sum())  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mmdgm.data.codecs import Codec
@@ -12,8 +13,8 @@ from mmdgm.data.deadline import TimeIsOver
 from mmdgm.errors import InputError
 from mmdgm.estimators.base import Labels, Network
 from mmdgm.estimators.classifier_base import GenerativeClassifier
-from mmdgm.estimators.parameters import store_parameters, wanted_augmentation
-from mmdgm.inference.per_row import Values
+from mmdgm.estimators.parameters import check_parameters, store_parameters, wanted_augmentation
+from mmdgm.inference.per_row import Values, row_noise
 from mmdgm.models import MaxMarginConditionalVAEConfig, MaxMarginVAEConfig
 from mmdgm.propagation.all_rows import propagate_to_all
 from mmdgm.propagation.table_guesses import guess_labels
@@ -64,6 +65,9 @@ class MMCVAClassifier(GenerativeClassifier):
         Value of y that marks unlabeled rows; None: all rows are labeled.
     class_weight : "balanced", dict from label to weight, or None
         Factors of the hinge loss.
+    cost_matrix : array of shape (classes, classes) or None
+        Cost of predicting the column's class where the row's class is true, 0 on the diagonal; classes are sorted. The
+        true class's score must lead the other's by `margin` times this cost. None: 1 for every wrong class.
     class_prior : array of shape (classes,) or None
         Fractions of the classes (sorted) among all rows; None: those among the propagated labels, or else among the
         labels.
@@ -127,6 +131,7 @@ class MMCVAClassifier(GenerativeClassifier):
         propagate_labels: bool = True,
         unlabeled: Any = -1,
         class_weight: Any = None,
+        cost_matrix: Any = None,
         class_prior: Any = None,
         warm_start: bool = False,
         validation_fraction: float | None = None,
@@ -231,6 +236,7 @@ class MMVAClassifier(GenerativeClassifier):
         dropout: float = 0.3,
         unlabeled: Any = -1,
         class_weight: Any = None,
+        cost_matrix: Any = None,
         warm_start: bool = False,
         validation_fraction: float | None = None,
         n_iter_no_change: int = 5,
@@ -256,3 +262,27 @@ class MMVAClassifier(GenerativeClassifier):
             margin=(1.0 if conv else 3.0) if self.margin is None else self.margin,
             linear=not codec.is_image,
         )
+
+    def decision_function(self, X: Any, samples: int | None = None, *, random_state: int = 0) -> NDArray[np.float64]:
+        """Return scores (not probabilities) `(rows, K)`; for two classes, second score minus first `(rows,)`.
+
+        With `samples`, return this many draws of them along a new first axis, `(samples, rows, K)` or
+        `(samples, rows)`. Their spread shows the uncertainty about the classifier's weights η ~ N(λ, σ²I), and about
+        z ~ q(z|x) if z is what the classifier sees. All rows share the draws of η, which depend on `random_state`.
+        The mean over draws goes to the scores themselves.
+        """
+        if samples is None:
+            return super().decision_function(X)
+        check_parameters({"samples": samples, "seed": random_state}, self._config_class)
+        x = self._filled(X)
+        weights = np.random.RandomState(random_state).standard_normal((samples, *self.model_.classifier.weight.shape))
+        size = samples * self.model_.encoder.z if self.model_.classifies_codes else 0
+        codes = row_noise(x, size, seed=random_state).reshape(len(x), samples, -1)
+        of_weights = torch.from_numpy(weights.astype(np.float32))
+
+        def sampled(rows: torch.Tensor, of_codes: torch.Tensor) -> torch.Tensor:
+            scores: torch.Tensor = self.model_.sampled_scores(rows, of_codes, of_weights.to(rows.device))
+            return scores
+
+        scores = self._ask(sampled, x, codes).astype(np.float64).swapaxes(0, 1)
+        return scores[..., 1] - scores[..., 0] if len(self.classes_) == 2 else scores

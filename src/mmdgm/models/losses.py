@@ -13,26 +13,32 @@ from torch.nn.functional import one_hot
 from mmdgm.distributed import mean_over_ranks
 
 
-def hinge(scores: Tensor, y: Tensor, *, margin: float, smoothing: float = 0.0) -> Tensor:
+def hinge(scores: Tensor, y: Tensor, *, margin: float, smoothing: float = 0.0, cost: Tensor | None = None) -> Tensor:
     """Crammer–Singer hinge loss of each row, paper §3.2, shape `(rows,)`.
 
-    max_k ( margin·1[k≠y] + s_k − s_y ): zero if the true class leads by the margin, else the largest shortfall.
+    max_k ( Δl_y(k) + s_k − s_y ) with Δl_y(k) = margin · cost[y, k]: zero if the true class leads every class k by
+    Δl_y(k), else the largest shortfall. The class k of the maximum is the loss-augmented prediction.
+
+    `cost` `(K, K)`: the cost of predicting k where y is true, 0 on the diagonal. None: 1 for every wrong class.
     With `smoothing` T the maximum becomes T·logsumexp(·/T), which has a gradient for every class. T → 0 gives the
     maximum.
     """
     true_score = scores.gather(1, y[:, None])
-    augmented = (scores + margin).scatter(1, y[:, None], true_score)
+    by_margin = (scores + margin).scatter(1, y[:, None], true_score)
+    augmented = by_margin if cost is None else scores + margin * cost[y]
     if smoothing:
         return smoothing * (augmented / smoothing).logsumexp(dim=1) - true_score.squeeze(1)
     return augmented.max(dim=1).values - true_score.squeeze(1)
 
 
-def hat(scores: Tensor, putative: Tensor, *, margin: float, smoothing: float = 0.0) -> Tensor:
+def hat(
+    scores: Tensor, putative: Tensor, *, margin: float, smoothing: float = 0.0, cost: Tensor | None = None
+) -> Tensor:
     """Hat loss of each unlabeled row, paper §3.3, shape `(rows,)`: the hinge loss with the putative label ŷ.
 
-    If ŷ = argmax_k s_k, it is max(0, margin − (largest score − second largest)).
+    If ŷ = argmax_k s_k and there is no `cost`, it is max(0, margin − (largest score − second largest)).
     """
-    return hinge(scores, putative, margin=margin, smoothing=smoothing)
+    return hinge(scores, putative, margin=margin, smoothing=smoothing, cost=cost)
 
 
 def mixed(loss: Callable[..., Tensor], share: Tensor | None, *labels: Tensor) -> Tensor:

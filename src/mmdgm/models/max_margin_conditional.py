@@ -198,13 +198,13 @@ class MaxMarginConditionalVAE(ConditionalVAE):
         return loss, {"hinge": hinge, "hat": hat, "balance": balance, "top_class_share": top_class_share}
 
     def _hinge(self, scores: Tensor, y: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
-        hinge = losses.hinge(scores, y, margin=s.margin, smoothing=s.smoothing)
+        hinge = losses.hinge(scores, y, margin=s.margin, smoothing=s.smoothing, cost=self.cost)
         if s.hinge_by_share and self.balance_ratio is not None:
             hinge = hinge * self.balance_ratio[y]
         return hinge if self.class_weight is None else hinge * self.class_weight[y]
 
     def _hat(self, scores: Tensor, putative: Tensor, sure: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
-        return losses.hat(scores, putative, margin=s.margin, smoothing=s.smoothing) * sure
+        return losses.hat(scores, putative, margin=s.margin, smoothing=s.smoothing, cost=self.cost) * sure
 
     def _labels(self, y: Tensor, scores: Tensor, progress: Tensor, s: MaxMarginConditionalSettings) -> Tensor:
         """One-hot labels `(rows, K)`. Their gradient flows into softmax(scores) with the straight-through weight."""
@@ -217,7 +217,7 @@ class MaxMarginConditionalVAE(ConditionalVAE):
 
     def trivial_solution(self, metrics: dict[str, float], settings: Any) -> str | None:
         s: MaxMarginConditionalSettings = settings
-        if s.alpha and (trivial := s.trivial_hinge(metrics["hinge"], self.n_classes)):
+        if s.alpha and self.cost is None and (trivial := s.trivial_hinge(metrics["hinge"], self.n_classes)):
             return trivial
         if metrics["top_class_share"] > 0.999:
             return "all unlabeled rows are put into one class"

@@ -39,10 +39,11 @@ class VAESettings:
 
 
 class ClassWeights(NamedTuple):
-    """Factors of the objective's terms for each class, `(K,)` each. None means 1 for all classes."""
+    """What the objective's terms weigh by class. None means 1 for all classes, and for all errors."""
 
-    hinge: Tensor | None = None
-    balance: Tensor | None = None  # a class's share of all rows divided by its share of labels
+    hinge: Tensor | None = None  # (K,): factors of the hinge loss
+    balance: Tensor | None = None  # (K,): a class's share of all rows divided by its share of labels
+    cost: Tensor | None = None  # (K, K): cost of predicting k where y is true, in units of the margin
 
 
 class Bound(NamedTuple):
@@ -115,6 +116,7 @@ class VAE(Trainable):
     settings_class: ClassVar[type[VAESettings]] = VAESettings
     class_weight: Tensor | None  # (K,): factors of the hinge loss
     balance_ratio: Tensor | None  # (K,): a class's share of all rows divided by its share of labels
+    cost: Tensor | None  # (K, K): cost of predicting k where y is true, in units of the margin
 
     def __init__(
         self,
@@ -134,6 +136,7 @@ class VAE(Trainable):
         self.likelihood = likelihood or BernoulliPixels()
         self.register_buffer("class_weight", weights.hinge, persistent=False)
         self.register_buffer("balance_ratio", weights.balance, persistent=False)
+        self.register_buffer("cost", weights.cost, persistent=False)
 
     def forward(self, batch: Batch, *, progress: Tensor = START, settings: Any = None) -> Terms:
         """The objective −mean ELBO over all rows, labeled or not."""
@@ -160,6 +163,13 @@ class VAE(Trainable):
         """
         qz, samples = encoding.qz, self.settings.samples
         z = qz.rsample((samples,)) if noise is None else qz.loc + qz.scale * noise
+        return Bound(self.log_likelihood_of_draws(x, z, labels, observed=observed).mean(0), encoding.kl)
+
+    def log_likelihood_of_draws(
+        self, x: Tensor, z: Tensor, labels: Tensor | None = None, *, observed: Tensor | None = None
+    ) -> Tensor:
+        """log p(x|z) of each draw, `(L, rows)`, for codes z `(L, rows, z)`; `observed` restricts it."""
+        samples = len(z)
 
         def for_each_draw(rows: Tensor) -> Tensor:  # a single draw needs no copy
             return rows.expand(samples, *rows.shape).flatten(0, 1)
@@ -168,8 +178,7 @@ class VAE(Trainable):
         pixels: Tensor = px.log_prob(for_each_draw(x))
         if observed is not None:
             pixels = pixels * for_each_draw(observed)
-        log_likelihood = pixels.flatten(1).sum(1).reshape(samples, -1).mean(0)
-        return Bound(log_likelihood, encoding.kl)
+        return pixels.flatten(1).sum(1).reshape(samples, -1)
 
     def prior(self, qz: Normal) -> Normal:
         """p(z) = N(0, I), with the shape of q."""
