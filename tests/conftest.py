@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -202,3 +203,14 @@ def make_own(tmp_path_factory, quiet):
         options = fit_runs.FitOptions(model=model, seed=1, epochs=2, device="cpu")
         fit_runs.fit_run(each, run_folder.RunFolder(folder / name), options, console=quiet)
     return folder
+
+
+@pytest.fixture(name="heeded_signals")
+def heed_signals():
+    """Signals act as in a terminal, also where the tests run under nohup or as a job in the background."""
+    before = {name: signal.getsignal(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
+    for name in before:
+        signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+    yield
+    for name, handler in before.items():
+        signal.signal(getattr(signal, name), handler)

@@ -23,15 +23,7 @@ FIT = ("--epochs", 40, "--device", "cpu", "--no-estimate")
 TRAIN = ("train", "digits-mmcva-50", "--device", "cpu", "--set", "epochs=4", "--set", "log_every=20")
 
 
-@pytest.fixture(autouse=True)
-def heeded_signals():
-    """Signals act as in a terminal, also where the tests run under nohup or as a job in the background."""
-    before = {name: signal.getsignal(getattr(signal, name)) for name in SIGNALS}
-    for name in SIGNALS:
-        signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
-    yield
-    for name, handler in before.items():
-        signal.signal(getattr(signal, name), handler)
+pytestmark = pytest.mark.usefixtures("heeded_signals")
 
 
 def signal_at(patch, number, *, row):

@@ -20,7 +20,7 @@ NUMBERS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "
 
 
 @pytest.fixture(autouse=True)
-def as_the_command_line():
+def as_the_command_line(heeded_signals):
     with ending_signals() as came:
         yield came
 

@@ -29,7 +29,7 @@ from mmdgm.training.loop import Summary
 from mmdgm.training.plan import StagedTraining
 from mmdgm.training.trainer import Trainer
 
-TELLING_STEPS = 20  # after fewer steps, a classifier of one class is only at its beginning
+TELLING_STEPS = 40  # after fewer steps, a classifier of one class is only at its beginning
 LOOKED_AT, PORTION = 500, 100  # labeled rows, and those that go through the networks at once
 MAJORITY = 0.8  # the share of a class that may get all of them
 GENTLER = 10  # the learning rate is divided by it when training is repeated
@@ -115,10 +115,10 @@ class Job:
 def collapsed(model: VAE, store: Store) -> bool:
     """Return whether a classifier puts all labeled rows into one class, though many of them are of others.
 
-    A row counts with the weight of its class in the hinge loss.
+    A row counts with the weight of its class in the hinge loss. With costs of errors, one class may be the cheapest.
     """
     labeled = (store.y >= 0).nonzero()[:, 0]
-    if not isinstance(model, MaxMarginVAE | MaxMarginConditionalVAE) or not len(labeled):
+    if not isinstance(model, MaxMarginVAE | MaxMarginConditionalVAE) or not len(labeled) or model.cost is not None:
         return False
     rows = labeled[torch.linspace(0, len(labeled) - 1, min(len(labeled), LOOKED_AT)).long()]
     with inference(model) as device:
