@@ -12,7 +12,8 @@ from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import pick_device
 from mmdgm.experiments.fit_runs import MODELS, FitOptions, check_fit, fit_run
 from mmdgm.experiments.honest_estimate import add_estimate
-from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.experiments.reports import training_rows, write_report
+from mmdgm.experiments.run_folder import RunFolder, load
 
 
 def fit(
@@ -71,6 +72,7 @@ def fit(
     result = fit_run(own, folder, options, console=err, resume=resume)
     if not no_estimate:
         result = add_estimate(own, folder, options, console=err)
+    report = write_report(folder, load(folder.path, device=device), training_rows(own.x))
     if as_json:
         print_json(result)
         return
@@ -78,6 +80,7 @@ def fit(
     out.print(accuracy_line(result.get("estimate")), highlight=False, soft_wrap=True)
     out.print(f"training took {result['seconds']:.0f} seconds", highlight=False)
     out.print(str(folder.path), markup=False, highlight=False, soft_wrap=True)
+    out.print(str(report), markup=False, highlight=False, soft_wrap=True)
 
 
 def table_of(counts: dict[str, Any]) -> Table:

@@ -19,6 +19,7 @@ from mmdgm.experiments.configs import Config, check, config_to_json, differing_s
 from mmdgm.experiments.evaluation import evaluate
 from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.provenance import data_files
+from mmdgm.experiments.reports import judged_rows, write_report
 from mmdgm.experiments.rows import (
     ImageGraph,
     Rows,
@@ -227,6 +228,7 @@ class _PresetRuns:
             raise TrainingStopped(reason)
         save_figures(folder.figures, estimator, channels_last(dataset.x_test[:16]))
         result = recording.finish({**found, **costs(summary)})
+        write_report(folder, estimator, judged_rows(channels_last(dataset.x_test), dataset.classes[dataset.y_test], dataset.name))
         self.fabric.barrier()
         return result
 

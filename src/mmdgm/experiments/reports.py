@@ -1,0 +1,63 @@
+"""The reports of run folders: what a report needs is read from the folder and from the data."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.data.input_rows import read_rows
+from mmdgm.errors import InputError
+from mmdgm.experiments.evaluation import labeled_rows
+from mmdgm.experiments.run_folder import RunFolder, load
+from mmdgm.files import read_json, write_whole
+from mmdgm.report.run_report import run_report
+from mmdgm.report.subject import Estimator, Rows, Run
+
+UNJUDGED = 2000  # training rows that a report looks at
+
+
+def read_run(path: Path, *, device: str | None = None) -> Run:
+    """Return what a run folder holds."""
+    estimator, folder = load(path, device=device), RunFolder(path)
+    result = read_json(folder.result) if folder.result.exists() else {}
+    about = read_json(folder.config).get("run") or {}
+    return Run(name=path.resolve().name, result=result, about=about, estimator=estimator)
+
+
+def rows_of(
+    run: Run, path: Path, *, data: Path | None = None, target: str | None = None, data_dir: Path | None = None
+) -> Rows | None:
+    """Return the rows to show a run on: given labeled rows, a preset's test rows, or training rows.
+
+    Training rows have no labels here, because errors on them say nothing on new rows. None: there are no rows.
+    """
+    if data is not None or "config" in run.about:
+        _, X, y = next(labeled_rows(path, run.estimator, data, target=target, data_dir=data_dir))
+        if (unknown := ~np.isin(y, run.estimator.classes_)).any():
+            raise InputError(f"{data}: the label {y[unknown][0]} is no class of {path}")
+        return judged_rows(X, y, run.data) if data is None else Rows(x=X, y=y, place=f"{len(X):,} rows of {data.name}")
+    place = Path((run.about.get("data") or {}).get("place", ""))
+    if not place.name or not place.exists():
+        return None
+    target = run.about["data"]["target"] or "label"
+    return training_rows(read_rows(run.estimator.codec_, [place], target=target).x)
+
+
+def judged_rows(X: NDArray[Any], y: NDArray[Any], name: str) -> Rows:
+    """Return the test rows of a data set."""
+    return Rows(x=X, y=y, place=f"{len(X):,} test rows of {name}")
+
+
+def training_rows(X: NDArray[Any]) -> Rows:
+    """Return some training rows, as rows that judge nothing."""
+    chosen = np.sort(np.random.default_rng(0).permutation(len(X))[:UNJUDGED])
+    return Rows(x=X[chosen], y=None, place=f"{len(chosen):,} training rows")
+
+
+def write_report(folder: RunFolder, estimator: Estimator, rows: Rows | None) -> Path:
+    """Write report.html of a finished run; return its path."""
+    about = read_json(folder.config).get("run") or {}
+    run = Run(name=folder.path.resolve().name, result=read_json(folder.result), about=about, estimator=estimator)
+    write_whole(folder.report, run_report(run, rows))
+    return folder.report
