@@ -19,7 +19,7 @@ def report(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Labeled rows to show the run on, as for `mmdgm fit`. Default: a preset's test rows, or training rows."
+            help="Labeled rows to show runs on, as for `mmdgm fit`. Default: a preset's test rows, or training rows."
         ),
     ] = None,
     target: Annotated[

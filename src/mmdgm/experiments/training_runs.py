@@ -228,7 +228,11 @@ class _PresetRuns:
             raise TrainingStopped(reason)
         save_figures(folder.figures, estimator, channels_last(dataset.x_test[:16]))
         result = recording.finish({**found, **costs(summary)})
-        write_report(folder, estimator, judged_rows(channels_last(dataset.x_test), dataset.classes[dataset.y_test], dataset.name))
+        write_report(
+            folder,
+            estimator,
+            judged_rows(channels_last(dataset.x_test), dataset.classes[dataset.y_test], dataset.name),
+        )
         self.fabric.barrier()
         return result
 

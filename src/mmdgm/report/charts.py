@@ -4,19 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from mmdgm.report.style import CHART, LIGHT, series
+from mmdgm.report.style import LIGHT, chart_style, series
 
 POINTS = 300  # of a curve that has more
 
 
 def new_axes(width: float, height: float) -> Axes:
     """Return the axes of a new figure of this size in inches."""
-    with rc_context(CHART):
+    with chart_style():
         return Figure(figsize=(width, height), layout="constrained").subplots()
 
 
@@ -26,7 +25,7 @@ def curves(
     """Draw one term of the objective against the step, as named lines of (steps, values)."""
     axes = axes or new_axes(3.2, 2.1)
     shown = []
-    with rc_context(CHART):
+    with chart_style():
         for number, (name, (steps, values)) in enumerate(lines.items()):
             colour, marker = series(number)
             thin = np.unique(np.linspace(0, len(steps) - 1, POINTS).astype(int))
@@ -52,7 +51,7 @@ def limits(values: NDArray[np.floating]) -> tuple[float, float]:
 def rounds(errors: Mapping[int, float], levels: Mapping[str, float], *, axes: Axes | None = None) -> Axes:
     """Draw the squared error of missing values against the round of imputation, and named levels to compare with."""
     axes = axes or new_axes(4.6, 2.6)
-    with rc_context(CHART):
+    with chart_style():
         colour, marker = series(0)
         axes.plot(list(errors), list(errors.values()), color=colour, marker=marker, label="after each round")
         for number, (name, level) in enumerate(levels.items(), 1):
@@ -80,7 +79,7 @@ def embedding(
 ) -> Axes:
     """Draw points `(rows, 2)` with a colour and a marker per class."""
     axes = axes or new_axes(5.2, 4.6)
-    with rc_context(CHART):
+    with chart_style():
         for number in np.unique(codes).tolist():
             colour, marker = series(number)
             of_class = points[codes == number]

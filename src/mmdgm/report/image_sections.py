@@ -83,11 +83,9 @@ def imputation(estimator: Estimator, judged: Judgement) -> Section | None:
     level = missing_mse(truth, mean, missing)
     axes = charts.rounds(errors, {"posterior mean": level})
     said = (
-        f"Mean squared error of the missing pixels, in [0, 1], of these {len(truth)} images: {errors[ROUNDS[-1]]:.4f} "
+        f"Mean squared error of the missing pixels of these {len(truth)} images: {errors[ROUNDS[-1]]:.4f} "
         f"after {ROUNDS[-1]} rounds, {level:.4f} for the posterior mean"
     )
-    if estimator.codec_.gaussian or getattr(estimator.codec_, "normalised", False):
-        said = said.replace(", in [0, 1],", "")
     note = "Each round draws a code for the filled image, and fills the hole with the decoder's mean."
     return Section("Imputation", [Strips(note, _lines(estimator, lines)), Charts([(svg(axes, said), said)])])
 

@@ -116,7 +116,7 @@ def render(title: str, lead: str, facts: Sequence[tuple[str, str, str]], section
     """Return the page. `facts`: the most important figures, as (name, value, remark)."""
     colours = {"light": variables(LIGHT), "dark": variables(DARK)}
     style = _template("style.css").render(colours)
-    page = _template("page.html").render(
+    page: str = _template("page.html").render(
         title=title, lead=lead, facts=facts, sections=sections, style=Markup(style)
     )
     return page.encode()
@@ -159,9 +159,9 @@ def _own_ids(body: str, prefix: str) -> str:
 
 
 def png(pixels: NDArray[np.uint8]) -> str:
-    """Return a picture `(height, width[, 3])` as a data URI."""
+    """Return a picture `(height, width, 3)` as a data URI."""
     buffer = io.BytesIO()
-    grey = pixels.ndim == 3 and bool((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 1] == pixels[..., 2]).all())
+    grey = bool((pixels == pixels[..., :1]).all())
     Image.fromarray(pixels[..., 0] if grey else pixels).save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 

@@ -4,7 +4,10 @@ Charts are drawn in the light colours. In a page, each of these colours becomes 
 on a dark screen.
 """
 
+from contextlib import AbstractContextManager
 from typing import Any
+
+from matplotlib import rc_context
 
 LIGHT = {
     "page": "#ffffff",
@@ -38,7 +41,7 @@ DARK = {
 }
 SERIES = ("blue", "orange", "green", "purple", "gold", "sky", "grey")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-CHART: dict[str, Any] = {  # matplotlib's parameters
+CHART: Any = {  # matplotlib's parameters
     "axes.edgecolor": LIGHT["muted"],
     "axes.facecolor": "none",
     "axes.grid": True,
@@ -64,6 +67,11 @@ CHART: dict[str, Any] = {  # matplotlib's parameters
     "ytick.color": LIGHT["muted"],
     "ytick.labelsize": 8,
 }
+
+
+def chart_style() -> AbstractContextManager[None]:
+    """Return a context in which charts are drawn in the style."""
+    return rc_context(CHART)
 
 
 def series(number: int) -> tuple[str, str]:

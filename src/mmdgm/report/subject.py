@@ -117,7 +117,8 @@ class Judgement:
 
     @property
     def predicted(self) -> NDArray[np.int64]:
-        return self.scores.argmax(axis=1)
+        predicted: NDArray[np.int64] = self.scores.argmax(axis=1)
+        return predicted
 
     @property
     def leads(self) -> NDArray[np.float64]:
@@ -127,6 +128,7 @@ class Judgement:
 
     def confusion(self) -> NDArray[np.int64]:
         """Numbers of rows by true class (lines) and predicted class (columns)."""
+        assert self.truth is not None
         counts = np.zeros((len(self.names), len(self.names)), np.int64)
         np.add.at(counts, (self.truth, self.predicted), 1)
         return counts

@@ -46,7 +46,15 @@ def columns(estimator: Estimator, judged: Judgement) -> Section:
         [each.name, each.kind, described(each), f"{100 * missing[i]:.0f} %", cell(means[i]), *fills[i]]
         for i, each in enumerate(known[:COLUMNS])
     ]
-    header = ["column", "kind", "range or values", "missing", "mean or most frequent", "error of fills", "of that mean"]
+    header = [
+        "column",
+        "kind",
+        "range or values",
+        "missing",
+        "mean or most frequent",
+        "error of fills",
+        "of that mean",
+    ]
     blocks: list[Block] = [
         Grid(f"{len(rows)} of {len(known)} columns" if len(rows) < len(known) else "Columns", header, rows),
         Text(
@@ -81,9 +89,7 @@ def fill_errors(estimator: Estimator, X: NDArray[Any]) -> list[tuple[str, str]]:
         elif column.kind == "number":
             numbers = truth.astype(np.float64)
             spread = numbers.std() or 1.0
-            model, mean = (
-                np.sqrt(np.square(guess.astype(np.float64) - numbers).mean()) / spread for guess in guesses
-            )
+            model, mean = (np.sqrt(np.square(guess.astype(np.float64) - numbers).mean()) / spread for guess in guesses)
             found.append((f"{model:.2f}", f"{mean:.2f}"))
         else:
             model, mean = (float(np.mean(guess.astype(str) != truth.astype(str))) for guess in guesses)
