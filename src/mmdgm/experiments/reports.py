@@ -1,5 +1,8 @@
 """The reports of run folders: what a report needs is read from the folder and from the data."""
 
+import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,16 @@ def read_run(path: Path, *, device: str | None = None) -> Run:
     result = read_json(folder.result) if folder.result.exists() else {}
     about = read_json(folder.config).get("run") or {}
     return Run(name=path.resolve().name, result=result, about=about, estimator=estimator)
+
+
+def read_runs(paths: Sequence[Path], *, device: str | None = None) -> list[Run]:
+    """Return several runs, which are named by the parts of their paths that differ."""
+    places = [path.resolve() for path in paths]
+    if len(set(places)) < len(places):
+        raise InputError(f"{paths[0]} and others: give each run once")
+    shared = Path(os.path.commonpath(places))
+    found = [read_run(path, device=device) for path in paths]
+    return [replace(run, name=str(place.relative_to(shared))) for run, place in zip(found, places, strict=True)]
 
 
 def rows_of(

@@ -116,9 +116,8 @@ def render(title: str, lead: str, facts: Sequence[tuple[str, str, str]], section
     """Return the page. `facts`: the most important figures, as (name, value, remark)."""
     colours = {"light": variables(LIGHT), "dark": variables(DARK)}
     style = _template("style.css").render(colours)
-    page: str = _template("page.html").render(
-        title=title, lead=lead, facts=facts, sections=sections, style=Markup(style)
-    )
+    parts = {"title": title, "lead": lead, "facts": facts, "sections": sections, "style": Markup(style)}
+    page: str = _template("page.html").render(parts)
     return page.encode()
 
 

@@ -51,9 +51,9 @@ def columns(estimator: Estimator, judged: Judgement) -> Section:
         "kind",
         "range or values",
         "missing",
-        "mean or most frequent",
+        "mean or mode",
         "error of fills",
-        "of that mean",
+        "error of the mean",
     ]
     blocks: list[Block] = [
         Grid(f"{len(rows)} of {len(known)} columns" if len(rows) < len(known) else "Columns", header, rows),
