@@ -57,7 +57,8 @@ def rounds(errors: Mapping[int, float], levels: Mapping[str, float], *, axes: Ax
         for number, (name, level) in enumerate(levels.items(), 1):
             axes.axhline(level, color=series(number)[0], linestyle=("--", ":")[number % 2], label=name)
         axes.set(xlabel="round", ylabel="mean squared error")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * max(*errors.values(), *levels.values(), 1e-9))
+        axes.set_xticks(list(errors))
         axes.legend()
     return axes
 

@@ -41,12 +41,13 @@ def figures(runs: Sequence[Run]) -> Section:
         lines[name] = [ABSENT if value is None else text(value) for value in values]
     lines["commit"] = [str(run.result.get("git_commit") or ABSENT)[:12] for run in runs]
     rows = [[name, *cells] for name, cells in lines.items() if set(cells) != {ABSENT}]
-    return Section("Side by side", [Grid("Figures of the runs", ["", *(run.name for run in runs)], rows)])
+    return Section("Side by side", [Grid("Figures of the runs", ["figure", *(run.name for run in runs)], rows)])
 
 
 def settings(runs: Sequence[Run]) -> Section:
-    """The settings that are not the same in all runs."""
-    flat = [flattened({**run.about, "parameters": run.estimator.get_params()}) for run in runs]
+    """The settings that are not the same in all runs: of presets, or else the parameters of the estimators."""
+    presets = all("config" in run.about for run in runs)
+    flat = [flattened(run.about["config"] if presets else run.estimator.get_params()) for run in runs]
     keys = sorted(set().union(*flat))
     rows = [[key, *(each.get(key, ABSENT) for each in flat)] for key in keys]
     rows = [row for row in rows if len(set(row[1:])) > 1]
