@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmdgm.data.datasets import Dataset, channels_last
 from mmdgm.data.input_rows import read_rows
 from mmdgm.errors import InputError
+from mmdgm.experiments.configs import config_from_json
 from mmdgm.experiments.evaluation import labeled_rows
+from mmdgm.experiments.rows import load_dataset
 from mmdgm.experiments.run_folder import RunFolder, load
 from mmdgm.files import read_json, write_whole
 from mmdgm.report.run_report import run_report
@@ -45,11 +48,13 @@ def rows_of(
 
     Training rows have no labels here, because errors on them say nothing on new rows. None: there are no rows.
     """
-    if data is not None or "config" in run.about:
+    if data is not None:
         _, X, y = next(labeled_rows(path, run.estimator, data, target=target, data_dir=data_dir))
         if (unknown := ~np.isin(y, run.estimator.classes_)).any():
             raise InputError(f"{data}: the label {y[unknown][0]} is no class of {path}")
-        return judged_rows(X, y, run.data) if data is None else Rows(x=X, y=y, place=f"{len(X):,} rows of {data.name}")
+        return Rows(x=X, y=y, place=f"{len(X):,} rows of {data.name}")
+    if "config" in run.about:
+        return dataset_rows(load_dataset(config_from_json(run.about["config"]), data_dir))
     place = Path((run.about.get("data") or {}).get("place", ""))
     if not place.name or not place.exists():
         return None
@@ -57,15 +62,16 @@ def rows_of(
     return training_rows(read_rows(run.estimator.codec_, [place], target=target).x)
 
 
-def judged_rows(X: NDArray[Any], y: NDArray[Any], name: str) -> Rows:
+def dataset_rows(dataset: Dataset) -> Rows:
     """Return the test rows of a data set."""
-    return Rows(x=X, y=y, place=f"{len(X):,} test rows of {name}")
+    X, y = channels_last(dataset.x_test), dataset.classes[dataset.y_test]
+    return Rows(x=X, y=y, place=f"{len(X):,} test rows of {dataset.name}")
 
 
 def training_rows(X: NDArray[Any]) -> Rows:
     """Return some training rows, as rows that judge nothing."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(X))[:UNJUDGED])
-    return Rows(x=X[chosen], y=None, place=f"{len(chosen):,} training rows")
+    return Rows(x=X[chosen], y=None, place=f"{len(chosen):,} training rows", numbers=chosen)
 
 
 def write_report(folder: RunFolder, estimator: Estimator, rows: Rows | None) -> Path:

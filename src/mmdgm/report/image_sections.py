@@ -67,9 +67,10 @@ def reconstructions(estimator: Estimator, judged: Judgement) -> Section | None:
 
 def imputation(estimator: Estimator, judged: Judgement) -> Section | None:
     """A hole in some images, filled round by round, and by the posterior mean."""
-    truth = estimator.inputs(judged.rows.x[:COLUMNS])
-    if not estimator.model_.generates or np.isnan(truth[:, :, : _size(estimator)[0], : _size(estimator)[1]]).any():
+    whole = ~np.isnan(judged.rows.x.reshape(len(judged.rows.x), -1)).any(axis=1)
+    if not estimator.model_.generates or not whole.any():
         return None
+    truth = estimator.inputs(judged.rows.x[whole][:COLUMNS])
     height, width = truth.shape[2:]
     holes = np.where(rect(truth.shape, height * 3 // 7, width * 3 // 7), np.float32(np.nan), truth)
     missing = np.isnan(holes) & ~np.isnan(truth)
@@ -93,11 +94,6 @@ def imputation(estimator: Estimator, judged: Judgement) -> Section | None:
     )
     note = "Each round draws a code for the filled image, and fills the hole with the decoder's mean."
     return Section("Imputation", [Strips(note, _lines(estimator, lines)), Charts([(svg(axes, said), said)])])
-
-
-def _size(estimator: Estimator) -> tuple[int, ...]:
-    assert isinstance(estimator.codec_, ImageCodec)
-    return estimator.codec_.size
 
 
 def _lines(estimator: Estimator, lines: dict[str, NDArray[Any]]) -> list[tuple[str, str, str]]:
@@ -128,6 +124,7 @@ def _cards(estimator: Estimator, judged: Judgement, rows: Sequence[int] | NDArra
         if judged.truth is not None:
             roles["true class"] = judged.truth[row]
         lines = [f"{role} {judged.names[k]} ({judged.scores[row, k]:.2f})" for role, k in roles.items()]
+        title = f"row {judged.rows.number(row)}"
         picture = png(image_grid(image[None, None])[GAP:-GAP, GAP:-GAP])
-        cards.append((picture, f"image of row {row}, predicted {judged.names[first]}", f"row {row}", lines))
+        cards.append((picture, f"image of {title}, predicted {judged.names[first]}", title, lines))
     return Cards(cards)

@@ -71,6 +71,11 @@ class Rows:
     x: NDArray[Any]
     y: NDArray[Any] | None
     place: str  # "500 test rows of digits"
+    numbers: NDArray[np.intp] | None = None  # of the rows in their file; None: 0, 1, …
+
+    def number(self, row: int) -> str:
+        """Return the number of a row in its file."""
+        return str(row if self.numbers is None else self.numbers[row])
 
 
 @dataclass(frozen=True)

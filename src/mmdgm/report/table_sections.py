@@ -144,5 +144,7 @@ def _grid(title: str, estimator: Estimator, judged: Judgement, rows: Sequence[in
         first, second = np.argsort(-judged.scores[row], kind="stable")[:2]
         said = [f"{judged.names[k]} ({judged.scores[row, k]:.2f})" for k in (first, second)]
         true = [] if judged.truth is None else [judged.names[judged.truth[row]]]
-        lines.append([str(row), *true, *said, f"{judged.leads[row]:.2f}", *map(cell, judged.rows.x[row, :WIDE])])
+        lines.append(
+            [judged.rows.number(row), *true, *said, f"{judged.leads[row]:.2f}", *map(cell, judged.rows.x[row, :WIDE])]
+        )
     return Grid(title, [*header, *estimator.codec_.names[:WIDE]], lines)
