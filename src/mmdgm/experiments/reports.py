@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mmdgm.data.datasets import Dataset, channels_last
 from mmdgm.data.input_rows import read_rows
+from mmdgm.data.labeled_files import read_data
 from mmdgm.errors import InputError
 from mmdgm.experiments.configs import config_from_json
 from mmdgm.experiments.evaluation import labeled_rows
@@ -55,11 +56,14 @@ def rows_of(
         return Rows(x=X, y=y, place=f"{len(X):,} rows of {data.name}")
     if "config" in run.about:
         return dataset_rows(load_dataset(config_from_json(run.about["config"]), data_dir))
-    place = Path((run.about.get("data") or {}).get("place", ""))
+    about = run.about.get("data") or {}
+    place = Path(about.get("place", ""))
     if not place.name or not place.exists():
         return None
-    target = run.about["data"]["target"] or "label"
-    return training_rows(read_rows(run.estimator.codec_, [place], target=target).x)
+    if place.is_dir():
+        size = "x".join(map(str, about["shape"][1:3]))
+        return training_rows(read_data(place, size=size, any_labels=True).x)
+    return training_rows(read_rows(run.estimator.codec_, [place], target=about["target"] or "label").x)
 
 
 def dataset_rows(dataset: Dataset) -> Rows:

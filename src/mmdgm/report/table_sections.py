@@ -72,7 +72,7 @@ def fill_errors(estimator: Estimator, X: NDArray[Any]) -> list[tuple[str, str]]:
     Errors are root mean squared errors in standard deviations, or shares of wrong values.
     """
     assert isinstance(estimator.codec_, TableCodec)
-    hidden = np.random.default_rng(0).random(X.shape) < HIDDEN
+    hidden = np.random.default_rng(1).random(X.shape) < HIDDEN
     hidden &= ~missing_entries(X)
     hidden[hidden.all(axis=1), 0] = False
     holes = X.copy()
