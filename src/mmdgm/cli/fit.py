@@ -72,7 +72,8 @@ def fit(
     result = fit_run(own, folder, options, console=err, resume=resume)
     if not no_estimate:
         result = add_estimate(own, folder, options, console=err)
-    report = write_report(folder, load(folder.path, device=device), training_rows(own.x))
+        write_report(folder, load(folder.path, device=device), training_rows(own.x))
+    say([f"to look at: {folder.report}"])
     if as_json:
         print_json(result)
         return
@@ -80,7 +81,6 @@ def fit(
     out.print(accuracy_line(result.get("estimate")), highlight=False, soft_wrap=True)
     out.print(f"training took {result['seconds']:.0f} seconds", highlight=False)
     out.print(str(folder.path), markup=False, highlight=False, soft_wrap=True)
-    out.print(str(report), markup=False, highlight=False, soft_wrap=True)
 
 
 def table_of(counts: dict[str, Any]) -> Table:
