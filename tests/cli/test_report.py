@@ -10,6 +10,7 @@ import pytest
 
 import mmdgm
 from html_pages import check_page
+from mmdgm.data import datasets
 from mmdgm.data.labeled_files import read_data
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -46,6 +47,18 @@ def test_a_report_on_given_rows_counts_their_errors(answer, own, tmp_path):
     assert f"{100 * wrong / labeled.sum():.2f} %" in tile
     counts = [int(cell.text) for cell in page.all("td") if cell.attributes.get("class") == "shaded"]
     assert np.array(counts).reshape(2, 2).trace() == labeled.sum() - wrong
+
+
+def test_a_preset_on_given_rows_shows_both_errors(answer, trained, tmp_path):
+    digits = datasets.load("digits")
+    np.savez("some.npz", x=digits.x_train[:50, 0].astype(float), y=digits.y_train[:50])
+    answer("report", trained, "--data", "some.npz", "--out", "page.html", "--device", "cpu")
+    page = check_page((tmp_path / "page.html").read_bytes())
+    wrong = (mmdgm.load(trained, device="cpu").predict(digits.x_train[:50, 0]) != digits.y_train[:50]).sum()
+    tiles = [" ".join(e.text.split()) for e in page.all("div")]
+    assert any(tile.startswith(f"Error on the given rows{2 * wrong:.2f} %") for tile in tiles)
+    result = json.loads((trained / "result.json").read_text())
+    assert f"{result['error_percent']:.2f} %" in page.text
 
 
 def test_the_default_place_is_in_the_run_folder(answer, own, tmp_path):

@@ -53,7 +53,7 @@ def rows_of(
         _, X, y = next(labeled_rows(path, run.estimator, data, target=target, data_dir=data_dir))
         if (unknown := ~np.isin(y, run.estimator.classes_)).any():
             raise InputError(f"{data}: the label {y[unknown][0]} is no class of {path}")
-        return Rows(x=X, y=y, place=f"{len(X):,} rows of {data.name}")
+        return Rows(x=X, y=y, place=f"{len(X):,} rows of {data.name}", given=True)
     if "config" in run.about:
         return dataset_rows(load_dataset(config_from_json(run.about["config"]), data_dir))
     about = run.about.get("data") or {}

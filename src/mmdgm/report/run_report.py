@@ -20,7 +20,7 @@ def tiles(run: Run, judged: Judgement | None) -> list[tuple[str, str, str]]:
     """Return the most important figures, as (name, value, remark)."""
     found = []
     errors = errors_of(run)
-    if judged is not None and judged.truth is not None and not run.counts.get("test"):
+    if judged is not None and judged.truth is not None and judged.rows.given:
         wrong = int((judged.predicted != judged.truth).sum())
         given = Errors(wrong, len(judged.truth), judged.rows.place)
         found.append(("Error on the given rows", given.percent, given.interval.partition(";")[0]))

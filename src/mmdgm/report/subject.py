@@ -71,6 +71,7 @@ class Rows:
     x: NDArray[Any]
     y: NDArray[Any] | None
     place: str  # "500 test rows of digits"
+    given: bool = False  # by the user, for this report
     numbers: NDArray[np.intp] | None = None  # of the rows in their file; None: 0, 1, …
 
     def number(self, row: int) -> str:
