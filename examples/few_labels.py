@@ -53,7 +53,7 @@ def main() -> None:
         table.add_row(name, *cells, style="bold" if name == "mmdgm" else None)
     console.print(table)
     for _, folder in folders:
-        console.print(f"pictures in {folder.figures}", highlight=False)
+        console.print(f"to look at: {folder.report}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ FILES = {
     "config.json",
     "metrics.csv",
     "model.safetensors",
+    "report.html",
     "result.json",
     "figures/curves.png",
     "figures/imputations.png",

@@ -13,7 +13,8 @@ from mmdgm.devices import pick_device
 from mmdgm.errors import printable
 from mmdgm.experiments.fit_runs import MODELS, FitOptions, check_fit, fit_run
 from mmdgm.experiments.honest_estimate import add_estimate
-from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.experiments.reports import training_rows, write_report
+from mmdgm.experiments.run_folder import RunFolder, load
 
 
 def fit(
@@ -74,6 +75,8 @@ def fit(
     result = fit_run(own, folder, options, console=err, resume=resume)
     if not no_estimate:
         result = add_estimate(own, folder, options, console=err)
+        write_report(folder, load(folder.path, device=device), training_rows(own.x))
+    say([f"to look at: {folder.report}"])
     if as_json:
         print_json(result)
         return

@@ -41,6 +41,7 @@ COMMANDS = {
     "export": Place(
         "export", "export", "Write a run's classifier as a file that other programs can run, and check its scores."
     ),
+    "report": Place("report", "report", "Write a page to look at: of one run, or of several side by side."),
     "reproduce": Place(
         "reproduce",
         "reproduce",

@@ -18,6 +18,7 @@ from mmdgm.errors import InputError
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
 from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.saving import describe, write_estimator
+from mmdgm.experiments.reports import training_rows, write_report
 from mmdgm.experiments.run_folder import (
     Estimator,
     Recording,
@@ -110,7 +111,7 @@ def fit_run(
         write_estimator(estimator, folder.path, {"run": about})
         images = None if isinstance(estimator.codec_, TableCodec) else data.x[:16]
         save_figures(folder.figures, estimator, images)
-        return recording.finish(
+        result = recording.finish(
             {
                 "training_accuracy_on_labeled_rows": estimator.score(data.x, data.y),
                 "estimate": None,  # of the accuracy on new rows: see `honest_estimate`
@@ -119,6 +120,8 @@ def fit_run(
                 "seconds": seconds,
             }
         )
+        write_report(folder, estimator, training_rows(data.x))
+        return result
 
 
 def fit_estimator(estimator: Estimator, data: LabeledData, run: FitRun) -> None:

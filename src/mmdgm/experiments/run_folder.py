@@ -5,6 +5,7 @@ model.safetensors    the trained weights
 result.json          figures, seed, counts, versions; status "running", "stopped" or "done"
 metrics.csv          the objective's terms during training
 figures/             samples, imputations, learning curves
+report.html          all of this to look at, in one file
 checkpoints/         the state from which `--resume` continues
 """
 
@@ -37,6 +38,7 @@ class RunFolder:
         self.config, self.weights = path / "config.json", path / "model.safetensors"
         self.result, self.metrics = path / "result.json", path / "metrics.csv"
         self.checkpoint, self.figures = path / "checkpoints" / "last.safetensors", path / "figures"
+        self.report = path / "report.html"
 
     def status(self) -> str | None:
         """Return "running", "stopped", "done", or None if no run has begun."""

@@ -19,6 +19,7 @@ from mmdgm.experiments.configs import Config, check, config_to_json, differing_s
 from mmdgm.experiments.evaluation import evaluate
 from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.provenance import data_files
+from mmdgm.experiments.reports import dataset_rows, write_report
 from mmdgm.experiments.rows import (
     ImageGraph,
     Rows,
@@ -187,16 +188,7 @@ class _PresetRuns:
         assert self.trainer is not None
         trainer, config, dataset = self.trainer, self.config, self.dataset
         about = {"config": config_to_json(config), "overrides": self.overrides, "seed": seed}
-        start = {
-            "preset": config.preset,
-            **about,
-            "quick": is_shortened(config),
-            "dataset": {**counts(dataset, rows), "files": self.files},
-            "device": device_name(trainer.device),
-            "processes": self.fabric.world_size,
-            "precision": self.fabric.strategy.precision.precision,
-        }
-        recording = Recording(folder, start, resume, self.console)
+        recording = Recording(folder, {"preset": config.preset, **about, **self._start(rows)}, resume, self.console)
         self.fabric.barrier()  # before the first rank writes
         estimator = estimator_of(config, dataset, seed)
         recording.begin({**describe(estimator), "run": about})
@@ -227,8 +219,20 @@ class _PresetRuns:
             raise TrainingStopped(reason)
         save_figures(folder.figures, estimator, channels_last(dataset.x_test[:16]))
         result = recording.finish({**found, **costs(summary)})
+        write_report(folder, estimator, dataset_rows(dataset))
         self.fabric.barrier()
         return result
+
+    def _start(self, rows: Rows) -> dict[str, Any]:
+        """Return what result.json says of a run before training, beside its config."""
+        assert self.trainer is not None
+        return {
+            "quick": is_shortened(self.config),
+            "dataset": {**counts(self.dataset, rows), "files": self.files},
+            "device": device_name(self.trainer.device),
+            "processes": self.fabric.world_size,
+            "precision": self.fabric.strategy.precision.precision,
+        }
 
     def _evaluate(self, estimator: Estimator, rows: Rows, of_graph: dict[str, Labels]) -> dict[str, float | None]:
         """Return figures on the test rows, and on the validation rows if there are any."""
