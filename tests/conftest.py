@@ -18,7 +18,7 @@ from mmdgm.cli import main
 from mmdgm.data import datasets
 from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import Machine
-from mmdgm.experiments import fit_runs, run_folder, training_runs
+from mmdgm.experiments import fit_runs, reports, run_folder, training_runs
 from mmdgm.experiments.presets import find_preset
 from mmdgm.settings import override
 
@@ -214,3 +214,10 @@ def heed_signals():
     yield
     for name, handler in before.items():
         signal.signal(getattr(signal, name), handler)
+
+
+@pytest.fixture(autouse=True)
+def quick_reports(request, monkeypatch):
+    """Runs in tests get a page without content, because a report takes seconds; tests of reports get reports."""
+    if "report" not in request.node.path.name and "report" not in request.node.path.parent.name:
+        monkeypatch.setattr(reports, "run_report", lambda run, rows: b"<!doctype html>")
