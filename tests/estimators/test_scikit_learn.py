@@ -1,5 +1,6 @@
 """scikit-learn's own checks of estimators."""
 
+import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from mmdgm import MaxMarginImputer, MMCVAClassifier, MMVAClassifier
@@ -13,6 +14,7 @@ ESTIMATORS = [
 EXPECTED_FAILURES: dict[str, str] = {}
 
 
+@pytest.mark.filterwarnings("ignore::mmdgm.errors.CollapseWarning")  # some checks have labels that are noise
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
 def test_scikit_learn(estimator, check):
     check(estimator)

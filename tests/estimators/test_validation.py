@@ -161,7 +161,7 @@ def frame_of(column):
     [
         ([10, 20, 30] * 20, "category", "category", "category"),
         ([True, False] * 30, "category", "category", "category"),
-        ([0, 1, 2, 3, 4] * 12, "Int64", "number", "Float64"),
+        ([0, 1, 2, 3, 4] * 12, "Int64", "number", "Int64"),
         ([0, 1] * 30, "Int64", "binary", "Int64"),
         ([True, False] * 30, "boolean", "binary", "boolean"),
         ([True, False] * 30, object, "binary", object),

@@ -29,7 +29,7 @@ from mmdgm.training.loop import Summary
 from mmdgm.training.plan import StagedTraining
 from mmdgm.training.trainer import Trainer
 
-TELLING_STEPS = 40  # after fewer steps, a classifier of one class is only at its beginning
+TELLING_STEPS = 30  # after fewer steps, a classifier of one class is only at its beginning
 LOOKED_AT, PORTION = 500, 100  # labeled rows, and those that go through the networks at once
 MAJORITY = 0.8  # the share of a class that may get all of them
 GENTLER = 10  # the learning rate is divided by it when training is repeated
