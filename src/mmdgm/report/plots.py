@@ -167,8 +167,8 @@ def save_heat_maps(path: Path, maps: Sequence[HeatMap], *, x: str, y: str, value
             axis.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=8, color=colour)
         best = divmod(int(part.values.argmin()), part.values.shape[1])
         for (i, j), style in ((best, "-"), (part.marked, "--")):
-            frame = Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor="red", linewidth=2.2, linestyle=style)
-            axis.add_patch(frame)
+            look = {"edgecolor": "red", "linewidth": 2.2, "linestyle": style, "clip_on": False}
+            axis.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, **look))
         axis.set_title(part.title, fontsize=9)
         axis.set_xticks(range(len(part.columns)), part.columns, fontsize=8)
         axis.set_yticks(range(len(part.rows)), part.rows, fontsize=8)
