@@ -167,7 +167,7 @@ def save_heat_maps(path: Path, maps: Sequence[HeatMap], *, x: str, y: str, value
             axis.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=8, color=colour)
         best = divmod(int(part.values.argmin()), part.values.shape[1])
         for (i, j), style in ((best, "-"), (part.marked, "--")):
-            look = {"edgecolor": "red", "linewidth": 2.2, "linestyle": style, "clip_on": False}
+            look: dict[str, Any] = {"edgecolor": "red", "linewidth": 2.2, "linestyle": style, "clip_on": False}
             axis.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, **look))
         axis.set_title(part.title, fontsize=9)
         axis.set_xticks(range(len(part.columns)), part.columns, fontsize=8)
