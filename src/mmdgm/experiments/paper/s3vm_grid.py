@@ -1,7 +1,7 @@
 """The grid over α_U and α_B of paper §4.1: validation errors of shallow S3VMs on MNIST with 100 labels.
 
-    OUT/s3vm-grid/errors.json    error in % of held-out training images, by draw of labels, α_U and α_B
-    OUT/s3vm-grid/grid.png       its means over the draws as heat maps
+    OUT/s3vm-grid/errors.json    errors in % of held-out training images, for each draw of labels
+    OUT/s3vm-grid/grid.png       their means over the draws as heat maps
 
 No test image is used. Each cell is trained with the objective of means and with that of sums, from random weights and
 from a training on the labels alone.
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from mmdgm.data.batches import Batch, Batches, Reading, Store, gather, to_unit
 from mmdgm.data.datasets import Dataset, Images, Labels
@@ -31,7 +30,7 @@ NAME = "s3vm-grid"
 LABELS, HELD_OUT = 100, 10_000
 FIRST_SEED, DRAWS = 10, 3  # the published runs of presets have seeds from 0 on
 BATCH, RATE = 100, 1e-3  # labeled rows in a step, and as many unlabeled ones
-STEPS, QUICK_STEPS = 1000, 60
+STEPS, QUICK_STEPS = 600, 60
 NETWORKS = {"linear": 0, "one layer": 50}  # hidden units
 STARTS = {"from the start": 0.0, "after the labels": 1 / 3}  # fraction of the steps on the labels alone
 ALPHAS_HAT: dict[Reduction, tuple[float, ...]] = {
@@ -56,59 +55,47 @@ class Rows(NamedTuple):
 
 
 def make_s3vm_grid(work: Reproduction) -> list[Path]:
-    """Measure the grid if that was not done before, and draw it; return the files."""
+    """Measure what is missing of the grid, and draw it; return the files."""
     folder = work.out / NAME
     file, picture = folder / "errors.json", folder / "grid.png"
     draws, steps = work.seeds or (1 if work.quick else DRAWS), QUICK_STEPS if work.quick else STEPS
     settings = {
-        "draws": draws,
         "steps": steps,
         "labels": LABELS,
         "held_out": HELD_OUT,
         "batch": [BATCH, BATCH],
         "learning_rate": RATE,
+        "alpha_hat": {reduction: list(alphas) for reduction, alphas in ALPHAS_HAT.items()},
+        "alpha_balance": {reduction: list(alphas) for reduction, alphas in ALPHAS_BALANCE.items()},
     }
-    if not file.exists():
-        found = measured(work, draws=draws, steps=steps)
-        write_json(file, {**work.about(NAME, FIRST_SEED), "settings": settings, **found})
-    result = read_json(file)
+    result = read_json(file) if file.exists() else {**work.about(NAME, FIRST_SEED), "settings": settings, "errors": []}
     for name, value in settings.items():
         if (before := result["settings"].get(name)) != value:
             raise InputError(f"{file}: made with {name}={before}, not {value}; choose another --out")
+    measure_missing(work, file, result, draws=draws, steps=steps)
     plots.save_heat_maps(picture, panels(result), x="α_B", y="α_U", values="validation error %")
     return [file, picture]
 
 
-def measured(work: Reproduction, *, draws: int, steps: int) -> dict[str, Any]:
-    """Return the errors of the labels alone by network, and those of all grids, draw by draw."""
+def measure_missing(work: Reproduction, file: Path, result: dict[str, Any], *, draws: int, steps: int) -> None:
+    """Add the errors of grids that the result lacks, one after the other, and write the file after each."""
+    done = {(errors["seed"], errors["network"], errors["unlabeled rows"]) for errors in result["errors"]}
+    missing = [c for c in product(range(FIRST_SEED, FIRST_SEED + draws), NETWORKS, STARTS) if c not in done]
+    if not missing:
+        return
     rows = rows_of(work.dataset())
-    alone: dict[str, list[float]] = {network: [] for network in NETWORKS}
-    grids: dict[tuple[str, ...], list[list[list[float]]]] = {}
-    for draw, network, start in product(range(draws), NETWORKS, STARTS):
-        with work.console.status(f"{network} S3VMs {start}, draw {draw + 1} of {draws}"):
-            by_reduction, of_labels = errors_of_draw(
+    for seed, network, start in missing:
+        with work.console.status(f"S3VMs: {network}, unlabeled rows {start}, seed {seed}"):
+            errors = errors_of_draw(
                 rows,
                 hidden=NETWORKS[network],
                 labels_alone=round(STARTS[start] * steps),
                 steps=steps,
-                seed=FIRST_SEED + draw,
+                seed=seed,
                 device=pick_device(work.device),
             )
-        if start == next(iter(STARTS)):  # the labels alone do not depend on it
-            alone[network].append(of_labels)
-        for reduction, errors in by_reduction.items():
-            grids.setdefault((network, reduction, start), []).append(errors.tolist())
-    names = ("network", "objective", "unlabeled_rows")
-    described = [
-        {
-            **dict(zip(names, key, strict=True)),
-            "alpha_hat": ALPHAS_HAT[key[1]],  # type: ignore[index]
-            "alpha_balance": ALPHAS_BALANCE[key[1]],  # type: ignore[index]
-            "errors": errors,
-        }
-        for key, errors in grids.items()
-    ]
-    return {"labels_alone": alone, "grids": described}
+        result["errors"].append({"seed": seed, "network": network, "unlabeled rows": start, **errors})
+        write_json(file, result)
 
 
 def rows_of(dataset: Dataset) -> Rows:
@@ -121,8 +108,8 @@ def rows_of(dataset: Dataset) -> Rows:
 
 def errors_of_draw(
     rows: Rows, *, hidden: int, labels_alone: int, steps: int, seed: int, device: torch.device
-) -> tuple[dict[Reduction, Tensor], float]:
-    """Return the errors in % `(α_U, α_B)` of each objective, and that of the labels alone, for one draw of labels."""
+) -> dict[str, Any]:
+    """Return the errors in % for one draw of labels: of the labels alone, and `(α_U, α_B)` of each objective."""
     y = np.full(len(rows.y), -1)
     labeled = labeled_draw(rows.y, LABELS, seed=seed)
     y[labeled] = rows.y[labeled]
@@ -140,13 +127,12 @@ def errors_of_draw(
         x = to_unit(torch.from_numpy(rows.x_validation[part].copy()).to(device), rows.scale)
         truth = torch.from_numpy(rows.y_validation[part].astype(np.int64)).to(device)
         wrong += (s3vm_predictions(network, trained, x) != truth).sum(dim=1).cpu()
-    errors = (100 * wrong / len(rows.x_validation)).double().round(decimals=2)
-    grids, at = {}, 1
+    alone, *others = (100 * wrong / len(rows.x_validation)).double().round(decimals=2).tolist()
+    errors: dict[str, Any] = {"labels alone": alone}
     for reduction, alphas in ALPHAS_HAT.items():
-        shape = len(alphas), len(ALPHAS_BALANCE[reduction])
-        grids[reduction] = errors[at : at + shape[0] * shape[1]].reshape(shape)
-        at += shape[0] * shape[1]
-    return grids, float(errors[0])
+        width = len(ALPHAS_BALANCE[reduction])
+        errors[reduction] = [[others.pop(0) for _ in range(width)] for _ in alphas]
+    return errors
 
 
 def weights_of_grid(*, labeled: int, unlabeled: int) -> TermWeights:
@@ -166,16 +152,18 @@ def batches_of(store: Store, reading: Reading, *, steps: int, seed: int) -> Iter
 
 
 def panels(result: dict[str, Any]) -> list[plots.HeatMap]:
-    """Return one heat map per network, start and objective, with the paper's choice marked."""
-    order = {grid: i for i, grid in enumerate(("means", "sums"))}
-    grids = sorted(result["grids"], key=lambda grid: order[grid["objective"]])
-    return [
-        plots.HeatMap(
-            title=f"{grid['network']}, {grid['objective']},\nunlabeled rows {grid['unlabeled_rows']}",
-            values=np.mean(grid["errors"], axis=0),
-            rows=[f"{alpha:g}" for alpha in grid["alpha_hat"]],
-            columns=[f"{alpha:g}" for alpha in grid["alpha_balance"]],
-            marked=(grid["alpha_hat"].index(PAPER[0]), grid["alpha_balance"].index(PAPER[1])),
+    """Return one heat map per objective, network and start: means over the draws, with the paper's choice marked."""
+    maps = []
+    for reduction, network, start in product(ALPHAS_HAT, NETWORKS, STARTS):
+        of_draws = [e for e in result["errors"] if (e["network"], e["unlabeled rows"]) == (network, start)]
+        alone = np.mean([errors["labels alone"] for errors in of_draws])
+        maps.append(
+            plots.HeatMap(
+                title=f"{reduction}, {network}, unlabeled rows\n{start} (labels alone: {alone:.1f})",
+                values=np.mean([errors[reduction] for errors in of_draws], axis=0),
+                rows=[f"{alpha:g}" for alpha in ALPHAS_HAT[reduction]],
+                columns=[f"{alpha:g}" for alpha in ALPHAS_BALANCE[reduction]],
+                marked=(ALPHAS_HAT[reduction].index(PAPER[0]), ALPHAS_BALANCE[reduction].index(PAPER[1])),
+            )
         )
-        for grid in grids
-    ]
+    return maps
