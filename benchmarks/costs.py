@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 .venv/bin/python benchmarks/costs.py [--tasks diabetes] [--models MMVAClassifier] [--out FILE]
 
-A draw trains on half of the rows, of digits on 100, and counts the mean cost on the others. Costs are divided by their mean over all
-errors before they are given to `cost_matrix`. `class_weight` gives each class the mean cost of its errors instead. A
-command does only what is missing in the file.
+A draw trains on half of the rows, of digits on 100, and counts the mean cost on the others. Costs are divided by
+their mean over all errors before they are given to `cost_matrix`. `class_weight` gives each class the mean cost of its
+errors instead. A command does only what is missing in the file.
 """
 
 import argparse
