@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,3 +104,21 @@ def literal_hinge(scores, y):
     wrong = torch.ones_like(scores)
     wrong[rows, y] = 0
     return (scores + wrong).max(dim=1).values - scores[rows, y]
+
+
+def test_the_page_has_the_published_errors():
+    root = Path(__file__).parents[3]
+    result, page = read_json(root / "results" / "s3vm-grid" / "errors.json"), (root / "docs" / "mmcva.md").read_text()
+    settings = result["settings"]
+    for panel in s3vm_grid.panels(result):
+        objective, network, rest = panel.title.replace("\n", " ").split(", ")
+        start = rest.removeprefix("unlabeled rows ").partition(" (")[0]
+        draws = [e for e in result["errors"] if (e["network"], e["unlabeled rows"]) == (network, start)]
+        assert sorted(e["seed"] for e in draws) == [10, 11, 12]
+        mean = np.mean([e[objective] for e in draws], axis=0)
+        i, j = np.unravel_index(mean.argmin(), mean.shape)
+        at = f"({settings['alpha_hat'][objective][i]:g}, {settings['alpha_balance'][objective][j]:g})"
+        alone = np.mean([e["labels alone"] for e in draws])
+        at_paper = mean[settings["alpha_hat"][objective].index(3), settings["alpha_balance"][objective].index(0.001)]
+        line = f"| {objective} | {network} | {start} | {alone:.1f} | {mean.min():.1f} | {at} | {at_paper:.1f} |"
+        assert line in page
