@@ -124,5 +124,5 @@ def _table(estimator: GenerativeEstimator) -> list[Block]:
     X = estimator._some_rows
     found: list[Block] = [columns_grid(estimator, X, most=COLUMNS)]
     if X is not None:
-        found.append(Text(fills_note(len(X), "training rows")))
+        found.append(Text(fills_note(f"{len(X)} training rows")))
     return found

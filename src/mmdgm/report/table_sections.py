@@ -41,16 +41,16 @@ def columns(estimator: Estimator, judged: Judgement) -> Section:
     X = judged.rows.x
     blocks: list[Block] = [
         columns_grid(estimator, X),
-        Text(fills_note(min(TESTED, len(X)), f"rows ({judged.rows.place})")),
+        Text(fills_note(judged.rows.place if len(X) <= TESTED else f"the first {TESTED} of {judged.rows.place}")),
     ]
     return Section("Columns and their fills", blocks)
 
 
-def fills_note(n_rows: int, rows: str) -> str:
+def fills_note(rows: str) -> str:
     """Return what the errors of fills are."""
     return (
-        f"Every fifth observed value of {n_rows:,} {rows} was hidden and filled. Errors are root mean squared errors "
-        f"in standard deviations of the hidden values, or shares of wrong values. {ABSENT}: too few values."
+        f"Every fifth observed value of {rows} was hidden and filled. Errors are root mean squared errors in standard "
+        f"deviations of the hidden values, or shares of wrong values. {ABSENT}: too few values."
     )
 
 
