@@ -1,6 +1,7 @@
 """The summary of a fitted estimator: its numbers are those of the data, its text stays text, it loads nothing."""
 
 import copy
+import json
 
 import numpy as np
 import pandas as pd
@@ -92,6 +93,16 @@ def test_training_rows_are_in_no_file_and_no_pickle(tmp_path, on_images, fitted)
             assert gone not in page.source
             assert facts(page) == facts(page_of(estimator))
             assert other._some_rows is None
+
+
+def test_the_run_of_a_preset_has_the_numbers_of_its_result(trained):
+    counts = json.loads((trained / "result.json").read_text())["dataset"]
+    page = page_of(mmdgm.load(trained, device="cpu"))
+    rows = counts["labeled"] + counts["unlabeled"]
+    assert f"trained on {rows:,} images of 8 × 8 pixels, {counts['labeled']} of them labeled" in page.text
+    assert facts(page)["Classes (labels)"] == ", ".join(
+        f"{k} ({n})" for k, n in enumerate(counts["labeled_per_class"])
+    )
 
 
 def test_folders_of_earlier_versions_have_a_summary(on_images):
