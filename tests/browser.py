@@ -1,0 +1,51 @@
+"""Pages in a real browser: Debian's Chromium, driven by playwright. Tests skip with a reason where one is missing."""
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}  # pixels of a screen
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None or importlib.util.find_spec("playwright") is None, reason="needs chromium and playwright"
+)
+
+
+@dataclass
+class Watched:
+    """What a page said on the console, and the addresses that it asked for."""
+
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def elsewhere(self, *origins: str) -> list[str]:
+        """Addresses other than data in the page and those that begin with an origin."""
+        return [url for url in self.requests if not url.startswith(("data:", "blob:", *origins))]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def watch(page: Any) -> Watched:
+    """Write down the errors, warnings and requests of a page from now on."""
+    watched = Watched()
+    page.on("console", lambda m: watched.errors.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: watched.errors.append(str(error)))
+    page.on("requestfailed", lambda request: watched.errors.append(f"{request.url}: {request.failure}"))
+    page.on("request", lambda request: watched.requests.append(request.url))
+    return watched
