@@ -158,7 +158,7 @@ class ImageCodec:
         unit = (np.asarray(X, np.float32) - self.low) / (self.high - self.low)
         return unit.reshape(len(X), *self.size[:2], self.channels).transpose(0, 3, 1, 2)
 
-    def from_unit(self, unit: Values) -> Values:
+    def from_unit(self, unit: NDArray[np.floating]) -> Values:
         """Convert pictures `(rows, channels, height, width)` in [0, 1] to images on the scale of the training images.
 
         White becomes 255 where the scale is that of bytes, also if they are divided by 256.
