@@ -5,12 +5,18 @@ import shutil
 import threading
 from contextlib import contextmanager
 
+import numpy as np
+import pandas as pd
 import pytest
+
+from mmdgm import MMCVAClassifier
 
 pytest.importorskip("starlette", reason="the page needs starlette and uvicorn: pip install 'mmdgm[app]'")
 pytest.importorskip("uvicorn", reason="the page needs starlette and uvicorn: pip install 'mmdgm[app]'")
 
 from mmdgm.app.server import PageServer
+
+NAMES = ["width", "colour", "height"]
 
 
 @contextmanager
@@ -25,6 +31,18 @@ def running(site, **limits):
         server.stop()
         thread.join(timeout=10)
         assert not thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def on_a_table():
+    """A classifier of a table with numbers, a category, and missing values."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    colour = np.where(rng.random(60) < 0.9, np.array(["red", "blue"])[y], "deep, green").astype(object)
+    colour[::7] = None
+    width = np.where(np.arange(60) % 5, np.round(rng.normal(4 * y), 2), np.nan)
+    X = pd.DataFrame(dict(zip(NAMES, (width, colour, rng.normal(-y)), strict=True)))
+    return MMCVAClassifier(hidden=(16,), max_epochs=20, random_state=0, device="cpu").fit(X, np.array(["a", "b"])[y])
 
 
 @pytest.fixture(scope="session")
