@@ -214,9 +214,9 @@ def write_together(index: Path, contents: Mapping[str, bytes], values: Mapping[s
     with _one_at_a_time(folder):
         for name, content in contents.items():
             write_whole(waiting[name], content)
-        _sync(folder)
+        sync_folder(folder)
         write_json(index, {**values, FILES: sums})
-        _sync(folder)
+        sync_folder(folder)
         with suppress(OSError):  # under its waiting name a file is found as well
             for name, path in waiting.items():
                 path.replace(folder / name)
@@ -278,7 +278,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
             os.close(lock)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk, where that is possible."""
     with suppress(OSError):
         file = os.open(folder, os.O_RDONLY)
