@@ -1,0 +1,63 @@
+"""The command `mmdgm app`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mmdgm.cli.common import Device, Json, Labels, out, path, print_json
+from mmdgm.errors import InputError
+from mmdgm.experiments.run_folder import RunFolder, load
+
+
+def app(
+    source: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RUN or DATA]", parser=path, help="The folder of a finished run, or data to label."),
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Play with a model of digits, which is trained first.")] = False,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Default: any free port.")] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser, or only print its address.")
+    ] = True,
+    labels: Labels = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Open a page in the browser: play with a trained model, or label data.
+
+    A RUN opens *Play*: draw an image or edit a table's row, erase a part, and see it classified and completed. DATA (a
+    folder of images, an npz file or a table) opens *Label*. The page is for this computer alone: its address holds a
+    token, and it sends nothing to other computers. Ctrl-C ends it.
+
+    Example: `mmdgm app runs/demo/seed-0 --port 8080 --no-browser`
+    """
+    if (source is None) != demo:
+        raise InputError("give the folder of a run, or data to label, or --demo")
+    try:
+        from mmdgm.app.server import serve
+    except ModuleNotFoundError:
+        raise InputError("the page needs starlette and uvicorn: pip install 'mmdgm[app]'") from None
+
+    if source is not None and not is_run(source):
+        raise InputError(f"{source}: is no run; `mmdgm app` cannot label data yet")
+    if labels is not None:
+        raise InputError(f"--labels {labels}: is for data to label, not for a run")
+    from mmdgm.app.play import play_site
+
+    assert source is not None
+    site = play_site(load(source, device=device), name=source.resolve().name)
+
+    def tell(address: str) -> None:
+        if as_json:
+            print_json({"address": address})
+        else:
+            out.print(address, markup=False, highlight=False, soft_wrap=True)
+        out.file.flush()
+
+    serve(site, port=port, browser=browser, tell=tell)
+
+
+def is_run(source: Path) -> bool:
+    """Whether a folder holds a trained model, or several of them."""
+    return RunFolder(source).config.exists() or any(source.glob("seed-*/config.json"))
