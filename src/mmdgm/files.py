@@ -88,16 +88,24 @@ def claimed(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{folder}: another process is at work here; choose another folder") from None
-            except OSError:
-                pass
+        if not locked(file):
+            raise InputError(f"{folder}: another process is at work here; choose another folder")
         yield
     finally:
         os.close(file)
+
+
+def locked(file: int) -> bool:
+    """Lock an open file until it is closed; False: another process has locked it. True where there are no locks."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 # --- JSON ------------------------------------------------------------------------------------------------

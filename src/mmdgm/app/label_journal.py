@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmdgm.errors import InputError
-from mmdgm.files import NO_LINK, fcntl, sync_folder
+from mmdgm.files import NO_LINK, locked, sync_folder
 
 Line = dict[str, Any]
 
@@ -21,13 +21,17 @@ class Journal:
 
     def __init__(self, path: Path):
         self.path, self.notes = path, list[str]()
+        self._size = 0  # of the complete lines, in bytes
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror})") from None
         try:
-            self._lock()
+            if not locked(self._file):
+                raise InputError(
+                    f"{path}: another `mmdgm app` writes these labels; use its page, or give other labels by --labels"
+                )
             self.lines = self._read()
             sync_folder(path.parent)
         except BaseException:
@@ -57,18 +61,6 @@ class Journal:
             raise InputError(f"{self.path}: cannot be written ({error.strerror})") from None
         self._size = end
         self.lines += lines
-
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{self.path}: another `mmdgm app` writes these labels; use its page, or give other labels by --labels"
-            ) from None
-        except OSError:
-            pass  # a file system without locks
 
     def _read(self) -> list[Line]:
         try:

@@ -196,7 +196,7 @@ class LabelStore:
             if line["key"] is not None:
                 self.classes[line["label"]] = line["key"]
         elif (row := self._rows.get(line["row"])) is not None:
-            self.words[row] = Word(line["kind"], line["label"], line.get("back", line["v"]))
+            self.words[row] = Word(line["kind"], line["label"], line["back"] if "undoes" in line else line["v"])
 
     def _write_file(self, new: list[Line]) -> None:
         """Bring the CSV file up to date. The journal has everything, so a failure here is only noted."""
