@@ -97,14 +97,13 @@ def claimed(folder: Path) -> Iterator[None]:
 
 def locked(file: int) -> bool:
     """Lock an open file until it is closed; False: another process has locked it. True where there are no locks."""
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
     return True
 
 

@@ -39,7 +39,7 @@ def test_guesses_are_propagated_labels_and_questions_are_the_suggested_rows(digi
 
 
 def test_no_label_and_one_class_are_enough_to_go_on(digits):
-    x, y = digits
+    x, _ = digits
     guesser, free = Guesser(x), np.ones(600, bool)
     none = guesser(np.full(600, -1), free)
     assert none.chances.shape == (600, 0)
