@@ -1,4 +1,4 @@
-"""What a labeling gives to take away: guesses and labels as CSV, the trained model as a folder, the classifier as ONNX."""
+"""Downloads of a labeling: guesses and labels as CSV, the trained model as a folder, the classifier as ONNX."""
 
 import io
 import zipfile

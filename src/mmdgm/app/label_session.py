@@ -63,6 +63,8 @@ class LabelSession:
                 event["check"] = event.get("check") is True
                 known += 1
             full.append(event)
+        if not full:
+            return []
         answers = self.store.add(full)
         self.guessing.look()
         return answers

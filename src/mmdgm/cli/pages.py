@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mmdgm.cli.common import Device, Json, Labels, out, path, print_json
+from mmdgm.cli.common import Device, Json, Labels, out, path, print_json, say
 from mmdgm.errors import InputError
 from mmdgm.experiments.run_folder import RunFolder, load
 
@@ -21,6 +21,13 @@ def app(
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser, or only print its address.")
     ] = True,
     labels: Labels = None,
+    target: Annotated[str | None, typer.Option(help="Of a table to label: the column with labels, if any.")] = None,
+    unlabeled: Annotated[
+        str | None, typer.Option(metavar="MARK", help="What unlabeled rows have for a label, as in `mmdgm fit`.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Of a folder to label: what models see [default: 32x32].")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -39,15 +46,6 @@ def app(
     except ModuleNotFoundError:
         raise InputError("the page needs starlette and uvicorn: pip install 'mmdgm[app]'") from None
 
-    if source is not None and not is_run(source):
-        raise InputError(f"{source}: is no run; `mmdgm app` cannot label data yet")
-    if labels is not None:
-        raise InputError(f"--labels {labels}: is for data to label, not for a run")
-    from mmdgm.app.play import play_site
-
-    assert source is not None
-    site = play_site(load(source, device=device), name=source.resolve().name)
-
     def tell(address: str) -> None:
         if as_json:
             print_json({"address": address})
@@ -55,6 +53,21 @@ def app(
             out.print(address, markup=False, highlight=False, soft_wrap=True)
         out.file.flush()
 
+    options = {"target": target, "unlabeled": unlabeled, "size": size}
+    if source is not None and not is_run(source):
+        from mmdgm.app.label import label_site
+        from mmdgm.cli.labeling import labeling
+
+        with labeling(source, labels, options) as session:
+            say(session.store.notes)
+            serve(label_site(session), port=port, browser=browser, tell=tell)
+        return
+    if given := [name for name, value in {"labels": labels, **options}.items() if value is not None]:
+        raise InputError(f"--{given[0]} is for data to label, not for a run")
+    from mmdgm.app.play import play_site
+
+    assert source is not None
+    site = play_site(load(source, device=device), name=source.resolve().name)
     serve(site, port=port, browser=browser, tell=tell)
 
 
