@@ -69,7 +69,7 @@ def label_site(session: LabelSession) -> Starlette:
         work = {
             "start": lambda: session.train(minutes),
             "cancel": session.training.cancel,
-            "resume": session.training.resume,
+            "resume": lambda: session.training.resume(minutes=minutes),
         }
         if do not in work:
             raise InputError("do: start, cancel or resume")

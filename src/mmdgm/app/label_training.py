@@ -49,25 +49,21 @@ class Training:
             self._refuse_two()
             run = self.runs / str(self.number + 1)
             write_whole(run / LABELS, labels)
-            limit = [] if minutes is None else ["--max-time", f"{max(1.0, 60 * minutes):g}"]
-            self._begin(run, [*limit, "--no-estimate"])
+            self._begin(run, minutes)
 
-    def resume(self) -> None:
-        """Go on with the newest run from its checkpoint."""
+    def resume(self, *, minutes: float | None = None) -> None:
+        """Go on with the newest run from its checkpoint, or begin it again if it has none."""
         with self._lock:
             self._refuse_two()
             if self.status()["state"] != "stopped":
                 raise InputError("there is no training to go on with")
-            told = self.folder.about()["options"].get("max_time") if self.folder.config.exists() else None
-            limit = [] if told is None else ["--max-time", f"{told:g}"]
-            more = ["--resume"] if self.folder.config.exists() else []
-            self._begin(self.folder.path, [*limit, "--no-estimate", *more])
+            self._begin(self.folder.path, minutes, resume=self.folder.config.exists())
 
     def cancel(self) -> None:
         """Let the training save a checkpoint and end."""
         with self._lock:
-            if self._process is not None and self._process.poll() is None:
-                self._cancelled = True
+            if self._process is not None:
+                self._cancelled = self._process.poll() is None
                 _close(self._process.stdin)
 
     def close(self) -> None:
@@ -101,12 +97,15 @@ class Training:
         return {**found, "state": "failed" if failed else "stopped"}
 
     def _refuse_two(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            raise InputError("a training is running; cancel it first, or wait")
+        if self._process is not None:
+            if self._process.poll() is None:
+                raise InputError("a training is running; cancel it first, or wait")
+            _close(self._process.stdin)
 
-    def _begin(self, run: Path, more: list[str]) -> None:
-        command = [sys.executable, "-m", "mmdgm.cli.fit_process", "fit", *self._fit]
-        command += ["--labels", str(run / LABELS), "--run-dir", str(run), *more]
+    def _begin(self, run: Path, minutes: float | None, *, resume: bool = False) -> None:
+        command = [sys.executable, "-m", "mmdgm.cli.fit_process", "fit", *self._fit, "--no-estimate"]
+        command += ["--labels", str(run / LABELS), "--run-dir", str(run), *(["--resume"] if resume else [])]
+        command += [] if minutes is None else ["--max-time", f"{max(1.0, 60 * minutes):g}"]
         self._cancelled, self._said, self._total = False, "starting", 0
         try:
             self._process = subprocess.Popen(  # noqa: S603  (this Python, and paths of the user's own command line)

@@ -178,11 +178,13 @@ function drawClasses() {
   const shown = JSON.stringify(state.classes);
   if (byId("keys").dataset.shown === shown) return;
   byId("keys").dataset.shown = shown;
-  byId("keys").replaceChildren(...state.classes.map(({ name, key, n }) => {
+  const sorted = [...state.classes].sort((a, b) => (a.key || "~").localeCompare(b.key || "~", "en"));
+  byId("keys").replaceChildren(...sorted.map(({ name, key, n }) => {
     const button = make("button", { type: "button", class: "key" });
     button.dataset.name = name;
     if (key) button.append(make("kbd", {}, key));
-    button.append(make("span", { class: "key-name" }, name), make("span", { class: "key-n" }, n.toLocaleString("en")));
+    if (key !== name) button.append(make("span", { class: "key-name" }, name));
+    button.append(make("span", { class: "key-n" }, n.toLocaleString("en")));
     button.setAttribute("aria-label", `${name}${key ? `, key ${key}` : ""}, ${n} labeled`);
     if (n || state.guessed[name]) return button;
     const drop = make("button", { type: "button", class: "drop", "aria-label": `Remove the class ${name}`, title: "Remove this class" }, "×");

@@ -48,6 +48,8 @@ export function showGuesses(state, open) {
   const key = JSON.stringify(state.guessed);
   if (byId("bars").dataset.shown === key) return;
   byId("bars").dataset.shown = key;
+  const longest = Math.max(1, ...Object.keys(state.guessed).map((name) => name.length));
+  byId("bars").style.setProperty("--name", `${longest + 1}ch`);
   byId("bars").replaceChildren(...bars);
 }
 
@@ -100,8 +102,9 @@ export function listen(show) {
       tell(error.message);
     }
   };
-  byId("train").addEventListener("click", () => post("/api/label/train", { do: "start", minutes: Number(byId("minutes").value) || null }));
+  for (const [button, what] of [["train", "start"], ["resume", "resume"]]) {
+    byId(button).addEventListener("click", () => post("/api/label/train", { do: what, minutes: Number(byId("minutes").value) || null }));
+  }
   byId("cancel").addEventListener("click", () => post("/api/label/train", { do: "cancel" }));
-  byId("resume").addEventListener("click", () => post("/api/label/train", { do: "resume" }));
   byId("sources").addEventListener("change", (event) => post("/api/label/source", { source: event.target.value }));
 }

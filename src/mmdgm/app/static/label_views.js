@@ -2,7 +2,8 @@
 
 import { ask, make } from "./common.js";
 
-const CRISP = 128; // pixels: smaller pictures are enlarged without blur
+const CRISP = 128; // pixels: smaller pictures are enlarged without blur,
+const TIMES = 28; // at most so many times: very large pixels are hard to read
 const KEPT = 60;
 
 const pictureOf = (row, small) => `/api/label/picture/${row}${small ? "?small=1" : ""}`;
@@ -10,8 +11,11 @@ const pictureOf = (row, small) => `/api/label/picture/${row}${small ? "?small=1"
 /** Return an image element of a row. */
 export function picture(row, name, { small = false } = {}) {
   const image = make("img", { alt: name, decoding: "async" });
-  image.addEventListener("load", () => image.classList.toggle("crisp", image.naturalWidth <= CRISP && !small));
-  image.addEventListener("load", () => small && image.classList.toggle("crisp", image.naturalWidth < CRISP / 2));
+  image.addEventListener("load", () => {
+    const side = Math.max(image.naturalWidth, image.naturalHeight);
+    image.classList.toggle("crisp", side <= (small ? CRISP / 2 : CRISP));
+    image.style.setProperty("--most", `${image.naturalHeight * TIMES}px`);
+  });
   image.src = pictureOf(row, small);
   return image;
 }
