@@ -30,6 +30,7 @@ class Training:
         self.runs, self._fit = runs, fit
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._listener: threading.Thread | None = None
         self._cancelled, self._said, self._total = False, "", 0
 
     @property
@@ -81,8 +82,10 @@ class Training:
         number = self.number
         if not number:
             return {"state": "none", "number": 0}
-        folder, found = self.folder, {"number": number, "line": self._said}
         running = self._process is not None and self._process.poll() is None
+        if not running and self._listener is not None:
+            self._listener.join(1)  # its last line may be on the way
+        folder, found = self.folder, {"number": number, "line": self._said}
         with suppress(InputError, IndexError, KeyError):
             last = read_metrics(folder.metrics)[-1]
             found |= {"step": last["step"], "seconds": last["seconds"], "steps": self._total or None}
@@ -113,7 +116,8 @@ class Training:
             )
         except OSError as error:
             raise InputError(f"training cannot be started ({error.strerror})") from None
-        threading.Thread(target=self._listen, args=(self._process.stderr,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
+        self._listener.start()
 
     def _listen(self, lines: IO[bytes]) -> None:
         """Keep the last line of the process, and the number of steps that it announces."""

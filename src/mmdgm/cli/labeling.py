@@ -19,6 +19,7 @@ def labeling(data: Path, labels: Path | None, options: dict[str, Any]) -> Iterat
     file = with_ending(labels or data.resolve().parent / f"{name}-labels.csv", ".csv")
     fit = [f"--{name}={value}" for name, value in options.items() if value is not None]
     session = LabelSession(own, file, [*fit, str(data.resolve())])
+    say(session.store.notes)
     try:
         yield session
     finally:

@@ -1,13 +1,16 @@
 """The command `mmdgm app`."""
 
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mmdgm.cli.common import Device, Json, Labels, out, path, print_json, say
+from mmdgm.cli.common import Device, Json, Labels, err, out, path, print_json
 from mmdgm.errors import InputError
-from mmdgm.experiments.run_folder import RunFolder, load
+from mmdgm.experiments.reports import read_run, rows_of
+from mmdgm.experiments.run_folder import RunFolder
 
 
 def app(
@@ -41,10 +44,10 @@ def app(
     """
     if (source is None) != demo:
         raise InputError("give the folder of a run, or data to label, or --demo")
-    try:
-        from mmdgm.app.server import serve
-    except ModuleNotFoundError:
-        raise InputError("the page needs starlette and uvicorn: pip install 'mmdgm[app]'") from None
+    if not all(map(find_spec, ("starlette", "uvicorn"))):
+        raise InputError("the page needs starlette and uvicorn: pip install 'mmdgm[app]'")
+    from mmdgm.app.demo import demo_run
+    from mmdgm.app.server import serve
 
     def tell(address: str) -> None:
         if as_json:
@@ -59,16 +62,22 @@ def app(
         from mmdgm.cli.labeling import labeling
 
         with labeling(source, labels, options) as session:
-            say(session.store.notes)
             serve(label_site(session), port=port, browser=browser, tell=tell)
         return
     if given := [name for name, value in {"labels": labels, **options}.items() if value is not None]:
         raise InputError(f"--{given[0]} is for data to label, not for a run")
+    site = play(demo_run(err, device=device) if source is None else source, device)
+    serve(site, port=port, browser=browser, tell=tell)
+
+
+def play(folder: Path, device: str) -> Any:
+    """Return the site of a run, with rows of its data as examples if they are still at hand."""
     from mmdgm.app.play import play_site
 
-    assert source is not None
-    site = play_site(load(source, device=device), name=source.resolve().name)
-    serve(site, port=port, browser=browser, tell=tell)
+    run, rows = read_run(folder, device=device), None
+    with suppress(InputError):
+        rows = rows_of(run, folder)
+    return play_site(run.estimator, name=run.name, rows=None if rows is None else rows.x)
 
 
 def is_run(source: Path) -> bool:
