@@ -27,11 +27,8 @@ def serve_digits(tmp_path_factory):
 
 
 def test_events_are_answered_with_news_questions_and_the_state(served):
-    server, session = served
-    events = [
-        {"id": "1", "do": "label", "row": 4, "label": "four"},
-        {"id": "2", "do": "label", "row": 99, "label": "x"},
-    ]
+    server, _ = served
+    events = [{"id": str(row), "do": "label", "row": row, "label": "four"} for row in (4, 99)]
     status, found = post(server, "/api/label/events", who="me", events=events, since=0, want=3)
     assert status == 200
     assert found["answers"][0] == {"id": "4", "v": 2}
