@@ -31,7 +31,7 @@ class Training:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
-        self._cancelled, self._said, self._total = False, "", 0
+        self._cancelled, self._said, self._total, self._limit = False, "", 0, 0.0
 
     @property
     def number(self) -> int:
@@ -88,7 +88,7 @@ class Training:
         folder, found = self.folder, {"number": number, "line": self._said}
         with suppress(InputError, IndexError, KeyError):
             last = read_metrics(folder.metrics)[-1]
-            found |= {"step": last["step"], "seconds": last["seconds"], "steps": self._total or None}
+            found |= {"step": last["step"], "seconds": last["seconds"], "steps": self._total, "limit": self._limit}
         if running:
             return {**found, "state": "ending" if self._cancelled else "running"}
         with suppress(InputError):
@@ -108,8 +108,9 @@ class Training:
     def _begin(self, run: Path, minutes: float | None, *, resume: bool = False) -> None:
         command = [sys.executable, "-m", "mmdgm.cli.fit_process", "fit", *self._fit, "--no-estimate"]
         command += ["--labels", str(run / LABELS), "--run-dir", str(run), *(["--resume"] if resume else [])]
-        command += [] if minutes is None else ["--max-time", f"{max(1.0, 60 * minutes):g}"]
         self._cancelled, self._said, self._total = False, "starting", 0
+        self._limit = 0.0 if minutes is None else max(1.0, 60 * minutes)  # seconds; 0: no limit
+        command += ["--max-time", f"{self._limit:g}"] if self._limit else []
         try:
             self._process = subprocess.Popen(  # noqa: S603  (this Python, and paths of the user's own command line)
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=_environment()

@@ -156,6 +156,7 @@ function draw() {
     showTraining(state);
     showDownloads(state);
     wall.list(state);
+    wall.offer(state);
   });
 }
 

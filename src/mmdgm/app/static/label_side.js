@@ -54,7 +54,7 @@ export function showGuesses(state, open) {
 }
 
 export function showTraining({ training, classes, sources }) {
-  const { state, number, step, steps, seconds, line } = training;
+  const { state, number, step, steps, seconds, limit, line } = training;
   const running = state === "running" || state === "ending";
   byId("train").hidden = byId("minutes").parentElement.hidden = running;
   byId("train").disabled = classes.filter((each) => each.n).length < 2;
@@ -63,10 +63,9 @@ export function showTraining({ training, classes, sources }) {
   byId("resume").hidden = state !== "stopped";
   const bar = byId("progress");
   bar.hidden = !running;
-  if (steps && step !== undefined) {
-    bar.max = steps;
-    bar.value = Math.min(step, steps);
-  } else bar.removeAttribute("value");
+  const share = step === undefined ? 0 : Math.max(steps ? step / steps : 0, limit ? seconds / limit : 0);
+  if (share) bar.value = Math.min(1, share);
+  else bar.removeAttribute("value");
   const at = step === undefined ? line || "starting" : `step ${step.toLocaleString("en")}${steps ? ` of ${steps.toLocaleString("en")}` : ""}, ${Math.round(seconds)} s`;
   byId("train-note").textContent = {
     none: byId("train").disabled ? "Needs labels of two classes." : "Learns from all rows, in the background. At most these minutes.",

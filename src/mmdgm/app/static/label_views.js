@@ -4,7 +4,7 @@ import { ask, make } from "./common.js";
 
 const CRISP = 128; // pixels: smaller pictures are enlarged without blur,
 const TIMES = 28; // at most so many times: very large pixels are hard to read
-const KEPT = 60;
+const KEPT = 60, SHORT = 5;
 
 const pictureOf = (row, small) => `/api/label/picture/${row}${small ? "?small=1" : ""}`;
 
@@ -25,7 +25,7 @@ export function card({ cells, more }, { most = Infinity } = {}) {
   const list = make("dl", { class: "card" });
   for (const { name, text, unusual, place } of cells.slice(0, most)) {
     const value = make("dd", unusual ? { class: "unusual" } : {}, text || make("span", { class: "note" }, "empty"));
-    if (unusual) value.append(" ", make("small", {}, unusual));
+    if (unusual && most === Infinity) value.append(" ", make("small", {}, unusual));
     if (place !== null && most === Infinity) {
       const track = make("span", { class: "track", "aria-hidden": "true" }, make("span"));
       track.firstChild.style.setProperty("--place", place);
@@ -33,7 +33,7 @@ export function card({ cells, more }, { most = Infinity } = {}) {
     }
     list.append(make("div", {}, make("dt", {}, name), value));
   }
-  const hidden = more + Math.max(0, cells.length - most);
+  const hidden = most === Infinity ? more : 0;
   if (hidden) list.append(make("div", { class: "note" }, `and ${hidden} more columns`));
   return list;
 }
@@ -65,7 +65,7 @@ export class Views {
   small(row, name) {
     if (this.images) return picture(row, name, { small: true });
     const place = make("div", { class: "card-place small" });
-    ask(`/api/label/card/${row}`).then((found) => place.replaceChildren(card(found, { most: 4 })), () => {});
+    ask(`/api/label/card/${row}`).then((found) => place.replaceChildren(card(found, { most: SHORT })), () => {});
     return place;
   }
 }

@@ -12,6 +12,7 @@ export class Wall {
     this.grid.addEventListener("click", (event) => this.toggle(event.target.closest(".tile")));
     this.grid.addEventListener("keydown", (event) => this.move(event));
     byId("more").addEventListener("click", () => this.fetch(this.start).catch((error) => tell(error.message)));
+    byId("refresh").addEventListener("click", () => this.load());
     byId("wall-class").addEventListener("change", () => this.load());
     byId("wall-kind").addEventListener("change", () => this.load());
   }
@@ -31,6 +32,13 @@ export class Wall {
     return selected.length ? selected : focused && this.grid.contains(focused) ? [focused] : [];
   }
 
+  /** Offer newer guesses than those that are shown: the tiles do not move by themselves. */
+  offer(state) {
+    this.newest = state.source + state.guesses_of;
+    this.seen ??= this.newest;
+    byId("refresh").hidden = this.seen === this.newest || this.kind === "labeled";
+  }
+
   /** List the classes, with the number of rows of each; the chosen one stays. */
   list(state) {
     const select = byId("wall-class"), chosen = select.value;
@@ -47,7 +55,11 @@ export class Wall {
     const asked = new URLSearchParams({ class: this.name, start, n: PAGE });
     if (this.kind === "labeled") asked.set("labeled", "1");
     const { tiles, total } = await ask(`/api/label/wall?${asked}`);
-    if (!start) this.grid.replaceChildren();
+    if (!start) {
+      this.grid.replaceChildren();
+      this.seen = this.newest;
+      byId("refresh").hidden = true;
+    }
     const there = new Set([...this.grid.children].map((tile) => Number(tile.dataset.row)));
     this.grid.append(...tiles.filter((tile) => !there.has(tile.row)).map((tile) => this.tile(tile)));
     this.start = start + tiles.length;
