@@ -2,6 +2,9 @@
 
 import csv
 import io
+import signal
+import subprocess
+import sys
 import time
 import zipfile
 
@@ -13,6 +16,7 @@ import mmdgm
 from mmdgm.app import label_training
 from mmdgm.app.label_exports import export
 from mmdgm.errors import InputError
+from mmdgm.progress import write_metrics
 from tests.app.label_data import session_of, write_digits
 
 
@@ -130,55 +134,92 @@ def wait_for(training, *states, seconds=60, step=0):
     return found
 
 
-@pytest.mark.slow
-def test_training_is_cancelled_goes_on_after_a_new_start_and_its_classifier_guesses(digits, tmp_path):
-    session, truth = digits
-    session.add("me", [{"id": f"{row}", "do": "label", "row": row, "label": truth[row]} for row in range(60)])
-    assert session.guessing.wait(session.store.version)
-    before = session.guesses
-    session.train(None)
+@pytest.fixture(name="python")
+def make_python(tmp_path, monkeypatch):
+    """Give the lines of a shell script that trainings run in place of `mmdgm fit`."""
+
+    def replace(*lines):
+        script = tmp_path / "python"
+        script.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
+        script.chmod(0o700)
+        monkeypatch.setattr(label_training.sys, "executable", str(script))
+
+    return replace
+
+
+def test_a_training_is_cancelled_and_goes_on_after_a_new_start(tmp_path, python):
+    python('echo "MMCVAClassifier  epoch 1/9  step 40/900  9 img/s" >&2', "cat > /dev/null", "exit 143")
+    training = label_training.Training(tmp_path / "runs", ["digits.npz"])
+    training.start(b"row,label\n0,a\n1,b\n", minutes=2)
+    write_metrics(training.folder.metrics, [{"stage": "labels", "step": 300, "seconds": 4.5}])
+    while "step 40" not in (found := training.status())["line"]:
+        time.sleep(0.01)
+    assert found | {"line": ""} == {
+        **{"number": 1, "line": "", "state": "running"},
+        **{"step": 300, "steps": 900, "seconds": 4.5, "limit": 120.0},
+    }
     with pytest.raises(InputError, match="is running"):
-        session.train(None)
-    wait_for(session.training, "running", step=1)
-    session.close()  # as when the server ends: the child saves a checkpoint
-    session = session_of(tmp_path / "digits.npz")
+        training.start(b"", minutes=2)
+    training.cancel()
+    assert wait_for(training, "stopped")["number"] == 1
+    again = label_training.Training(tmp_path / "runs", ["digits.npz"])
+    assert again.status()["state"] == "stopped"
+    python('echo "$@" >&2', "exit 143")
+    again.resume(minutes=0.5)
+    run = tmp_path / "runs" / "1"
+    expected = f"fit digits.npz --no-estimate --labels {run / 'labels.csv'} --run-dir {run} --max-time 30"
+    wait_for(again, "failed")
+    again.close()
+    assert again.status()["line"] == f"-m mmdgm.cli.fit_process {expected}"
+    assert (run / "labels.csv").read_text() == "row,label\n0,a\n1,b\n"
+
+
+def test_a_training_that_fails_says_why(tmp_path, python):
+    python("echo 'mmdgm: digits.npz is missing' >&2", "exit 2")
+    training = label_training.Training(tmp_path / "runs", ["digits.npz"])
+    assert training.status() == {"state": "none", "number": 0}
+    training.start(b"row,label\n0,a\n1,b\n")
+    assert wait_for(training, "failed")["line"] == "digits.npz is missing"
+    training.close()
+    with pytest.raises(InputError, match="no training to go on"):
+        training.resume()
+
+
+def test_a_training_ends_as_soon_as_the_page_does():
+    code = "import threading, time; from mmdgm.cli.fit_process import end_with_the_page\n"
+    code += "threading.Thread(target=end_with_the_page, daemon=True).start(); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        process.stdin.close()
+        assert process.wait(30) == -signal.SIGTERM
+
+
+@pytest.mark.slow
+def test_the_classifier_of_a_training_guesses(tmp_path):
+    rng, truth = np.random.default_rng(0), np.array(["a", "b"])[np.arange(90) % 2]
+    np.savez(tmp_path / "rows.npz", x=rng.normal(size=(90, 3)) + 3 * (truth == "b")[:, None])
+    session = session_of(tmp_path / "rows.npz")
     try:
-        stopped = session.training.status()
-        assert (stopped["state"], stopped["number"]) == ("stopped", 1)
-        session.training.resume(minutes=0.05)
+        with pytest.raises(InputError, match="two classes or more"):
+            session.train(None)
+        session.add("me", [{"id": f"{row}", "do": "label", "row": row, "label": truth[row]} for row in range(30)])
+        session.train(0.02)
         wait_for(session.training, "done", seconds=120)
         end = time.monotonic() + 30
         while session.state()["source"] == "labels":
             assert time.monotonic() < end
             time.sleep(0.05)
-        assert session.guesses is not before
-        others = [row for row in range(300) if row not in session.store.labels()]
-        assert np.mean([session.guesses.of(row) == truth[row] for row in others]) > 0.8
-        assert session.state()["estimate"]["checks"] == 0  # those of other guesses do not count
+        assert np.mean([session.guesses.of(row) == truth[row] for row in range(30, 90)]) > 0.9
         with zipfile.ZipFile(io.BytesIO(export(session, "model.zip").content)) as archive:
             archive.extractall(tmp_path / "out")
         model = mmdgm.load(tmp_path / "out" / "model", device="cpu")
         assert model.predict(session.data.x[:5]).tolist() == [session.guesses.of(row) for row in range(5)]
+        assert session.guessing.wait(session.store.version)
         session.use("labels")
         assert session.guesses is session.guessing.newest
     finally:
         session.close()
-
-
-def test_a_training_that_fails_says_why(tmp_path, monkeypatch):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'mmdgm: digits.npz is missing' >&2\nexit 2\n")
-    python.chmod(0o700)
-    monkeypatch.setattr(label_training.sys, "executable", str(python))
-    training = label_training.Training(tmp_path / "runs", ["digits.npz"])
-    assert training.status() == {"state": "none", "number": 0}
-    training.start(b"row,label\n0,a\n1,b\n")
-    found = wait_for(training, "failed")
-    training.close()
-    assert found["number"] == 1
-    assert training.status()["line"] == "digits.npz is missing"
-    with pytest.raises(InputError, match="no training to go on"):
-        training.resume()
 
 
 def test_a_folder_of_images_and_labels_of_its_subfolders(tmp_path):
