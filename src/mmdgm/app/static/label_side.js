@@ -9,12 +9,12 @@ export function showProgress(state, onlyChecks) {
   byId("labeled").textContent = state.labeled.toLocaleString("en");
   const others = [state.unsure && `${state.unsure} can’t say`, state.skipped && `${state.skipped} skipped`];
   byId("of-rows").textContent = [`labeled of ${state.rows.toLocaleString("en")}`, ...others].filter(Boolean).join(", ");
-  const { error_percent: error, low, high, checks, wrong, fewest } = state.estimate;
-  const known = error !== undefined;
-  byId("error").textContent = known ? `${percent(error)} %` : "not yet";
+  const { low, high, checks, wrong, fewest } = state.estimate;
+  const known = high !== undefined;
+  byId("error").textContent = !known ? "not yet" : wrong ? `${percent(low)} to ${percent(high)} %` : `under ${percent(high)} %`;
   byId("error-note").textContent = known ? "of the guesses are wrong" : "error of the guesses";
   byId("error-more").textContent = known
-    ? `95 % interval ${percent(low)} to ${percent(high)} %: ${wrong} of ${checks} random rows were guessed wrong before you answered.`
+    ? `95 % interval: ${wrong} of ${checks} random rows were guessed wrong before you answered.`
     : `${checks} of at least ${fewest} random rows are answered. From the 20th label on, every fifth row is a random one.`;
   byId("checks").setAttribute("aria-pressed", onlyChecks);
 }
