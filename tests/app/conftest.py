@@ -5,12 +5,17 @@ import shutil
 import threading
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
+
+from mmdgm import MMCVAClassifier
 
 pytest.importorskip("starlette", reason="the page needs starlette and uvicorn: pip install 'mmdgm[app]'")
 pytest.importorskip("uvicorn", reason="the page needs starlette and uvicorn: pip install 'mmdgm[app]'")
 
 from mmdgm.app.server import PageServer
+
+NAMES = ["width", "colour", "height"]
 
 
 @contextmanager
@@ -28,8 +33,26 @@ def running(site, **limits):
 
 
 @pytest.fixture(scope="session")
+def on_a_table():
+    """A classifier of a table with numbers, a category, and missing values."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    colour = np.where(rng.random(60) < 0.9, np.array(["red", "blue"])[y], "deep, green").astype(object)
+    colour[::7] = None
+    width = np.where(np.arange(60) % 5, np.round(rng.normal(4 * y), 2), np.nan)
+    X = np.stack([width.astype(object), colour, rng.normal(-y).astype(object)], axis=1)
+    fitted = MMCVAClassifier(hidden=(16,), max_epochs=20, random_state=0, device="cpu")
+    fitted.fit(X, np.array(["a", "b"])[y])
+    fitted.codec_ = fitted.codec_.named(NAMES)  # as `mmdgm fit` does
+    return fitted
+
+
+@pytest.fixture(scope="module")
 def chromium():
-    """A browser; tests open contexts of it, because a context is a new profile."""
+    """A browser; tests open contexts of it, because a context is a new profile.
+
+    For a module, not longer: while it is there, playwright's event loop runs in this thread, and others cannot.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     path = next(filter(None, map(shutil.which, names)), None)

@@ -1,5 +1,6 @@
 """The server of a page, for this computer alone: it binds to the loopback address and asks for a token."""
 
+import os
 import socket
 import threading
 import webbrowser
@@ -52,7 +53,8 @@ def make_site(page: str, routes: Sequence[BaseRoute]) -> Starlette:
 def bind(port: int | None) -> socket.socket:
     """Return a socket that is bound to a port of the loopback address; None: any free port."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port is free as soon as its server has ended
+    if os.name == "posix":  # a port is free as soon as its server has ended; on Windows this would share it
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((LOOPBACK, port or 0))
         listener.listen()

@@ -17,6 +17,8 @@ export function tell(line) {
   message.hidden = !line;
 }
 
+let asking = 0; // questions without an answer yet; base.css shows them by the pointer
+
 /** Ask the server: GET without a body, POST with one (bytes as they are, other values as JSON). Fails with its line. */
 export async function ask(path, body, { signal } = {}) {
   const raw = body instanceof Blob || body instanceof ArrayBuffer || ArrayBuffer.isView(body);
@@ -26,15 +28,18 @@ export async function ask(path, body, { signal } = {}) {
     body: raw ? body : JSON.stringify(body),
     headers: { "Content-Type": raw ? "application/octet-stream" : "application/json" },
   };
-  let response;
+  document.body.dataset.asking = ++asking;
+  let response, text;
   try {
     response = await fetch(path, options);
+    text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The server does not answer. Is `mmdgm app` still running?");
+  } finally {
+    document.body.dataset.asking = --asking;
   }
-  if (response.ok) return response.json();
-  const text = await response.text();
+  if (response.ok) return JSON.parse(text);
   try {
     throw new Error(JSON.parse(text).error);
   } catch (error) {

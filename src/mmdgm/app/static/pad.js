@@ -3,7 +3,7 @@ import { asImage } from "./pictures.js";
 
 const UNDO = 50; // strokes that can be undone
 const SOFT = 0.9; // pixels over which the brush's edge fades
-const SIZES = { draw: 0.045, dark: 0.05, erase: 0.1 }; // radius of the brush as a part of the shorter side
+const SIZES = { draw: 0.045, dark: 0.05, erase: 0.06 }; // radius of the brush as a part of the shorter side
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 export class Pad {

@@ -8,6 +8,7 @@ let speaking = 0;
 export function showScores(classes, answer) {
   const name = answer ? classes[answer.prediction] : "–";
   byId("predicted").textContent = name;
+  byId("short").textContent = answer ? `prediction: ${name}` : "";
   byId("predicted").parentElement.classList.toggle("words", name.length > 6);
   clearTimeout(speaking); // a screen reader hears where a change ends, not each step of it
   speaking = setTimeout(() => (byId("spoken").textContent = answer ? `predicted: ${name}` : ""), 600);
