@@ -24,6 +24,13 @@ def app(
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser, or only print its address.")
     ] = True,
     labels: Labels = None,
+    target: Annotated[str | None, typer.Option(help="Of a table to label: the column with labels, if any.")] = None,
+    unlabeled: Annotated[
+        str | None, typer.Option(metavar="MARK", help="What unlabeled rows have for a label, as in `mmdgm fit`.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Of a folder to label: what models see [default: 32x32].")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -42,12 +49,6 @@ def app(
     from mmdgm.app.demo import demo_run
     from mmdgm.app.server import serve
 
-    if source is not None and not is_run(source):
-        raise InputError(f"{source}: is no run; `mmdgm app` cannot label data yet")
-    if labels is not None:
-        raise InputError(f"--labels {labels}: is for data to label, not for a run")
-    site = play(demo_run(err, device=device) if source is None else source, device)
-
     def tell(address: str) -> None:
         if as_json:
             print_json({"address": address})
@@ -55,6 +56,17 @@ def app(
             out.print(address, markup=False, highlight=False, soft_wrap=True)
         out.file.flush()
 
+    options = {"target": target, "unlabeled": unlabeled, "size": size}
+    if source is not None and not is_run(source):
+        from mmdgm.app.label import label_site
+        from mmdgm.cli.labeling import labeling
+
+        with labeling(source, labels, options) as session:
+            serve(label_site(session), port=port, browser=browser, tell=tell)
+        return
+    if given := [name for name, value in {"labels": labels, **options}.items() if value is not None]:
+        raise InputError(f"--{given[0]} is for data to label, not for a run")
+    site = play(demo_run(err, device=device) if source is None else source, device)
     serve(site, port=port, browser=browser, tell=tell)
 
 

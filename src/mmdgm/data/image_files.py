@@ -98,6 +98,22 @@ def _plain(image: Image.Image, mode: str, file_format: str | None) -> Image.Imag
     return image.convert(mode)
 
 
+def shown_image(path: Path, most: int) -> Image.Image:
+    """One file in grey or RGB as a person sees it, in its own proportions, with at most `most` pixels per side."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=FORMATS) as image:
+                image.draft("RGB", (most, most))  # JPEG files can be read smaller
+                plain = _plain(ImageOps.exif_transpose(image), "RGB", image.format)
+    except InputError:
+        raise
+    except Exception as error:  # Pillow raises errors of many types on broken files
+        raise InputError(f"{path}: cannot be read as an image ({one_line(error)})") from None
+    plain.thumbnail((most, most))
+    return plain.convert("RGB")
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabeledImages:
     """Images with the names of their classes, and an error line for each file that could not be read."""
