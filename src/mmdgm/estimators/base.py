@@ -30,7 +30,7 @@ from mmdgm.estimators.parameters import check_parameters
 from mmdgm.estimators.saving import read_estimator, write_estimator
 from mmdgm.estimators.validation import tell_inputs, validated
 from mmdgm.inference.filling import draw_by, fill_by
-from mmdgm.inference.imputation import impute
+from mmdgm.inference.imputation import impute, rounds_of_draws
 from mmdgm.inference.per_row import Values, chunk_size, in_chunks, row_noise
 from mmdgm.models import VAE, ClassWeights, VAEConfig
 from mmdgm.models.filler import Filler
@@ -250,6 +250,21 @@ class GenerativeEstimator(
             draws = [self._impute(x, rounds=n_iter, method=method, seed=seed) for seed in seeds]
         filled = [restore(X, self.codec_.decode(draw), missing) for draw in draws]
         return filled[0] if n_draws == 1 else np.stack([np.asarray(rows) for rows in filled])
+
+    def impute_rounds(self, X: Any, n_iter: int = 20, n_draws: int = 1, *, random_state: int = 0) -> NDArray[Any]:
+        """Return images `(n_iter + 1, n_draws, rows, …)` as they start and as each round fills them.
+
+        This is `impute` by method "draw", round by round: missing pixels start as noise, and the last round is the
+        draw. A mean over draws and late rounds estimates the posterior mean. It is quick for few images.
+        """
+        check_parameters({"n_iter": n_iter, "n_draws": n_draws, "seed": random_state})
+        check_is_fitted(self)
+        if not self.codec_.is_image:
+            raise InputError("impute_rounds is for images; missing values of a table are filled in one step")
+        x = self.inputs(X)
+        rounds = rounds_of_draws(self.model_, x, rounds=n_iter, draws=n_draws, seed=int(random_state))
+        decoded = self.codec_.decode(rounds.reshape(-1, *x.shape[1:])).reshape(*rounds.shape[:3], *np.shape(X)[1:])
+        return np.where(missing_entries(X), decoded, np.asarray(X))
 
     def reconstruct(self, X: Any) -> NDArray[Any]:
         """Return the decoder's mean at E[z], on the scale of the input."""
