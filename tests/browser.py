@@ -1,6 +1,7 @@
 """Pages in a real browser: Debian's Chromium, driven by playwright. Tests skip with a reason where one is missing."""
 
 import importlib.util
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +10,11 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}  # pixels of a screen
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None or importlib.util.find_spec("playwright") is None, reason="needs chromium and playwright"
-)
+MISSING = "" if CHROMIUM and importlib.util.find_spec("playwright") else "needs chromium and playwright"
+needs_browser = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
 @dataclass
@@ -34,7 +35,8 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        root = hasattr(os, "geteuid") and os.geteuid() == 0  # its processes cannot be shut in
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"] * root)
         try:
             yield browser
         finally:
