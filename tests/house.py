@@ -15,6 +15,7 @@ FOLDERS = (
     "estimators",
     "report",
     "experiments",
+    "app",
     "cli",
 )
 DOORS = {"__init__.py", "__main__.py"}  # at the root: they open all rooms

@@ -93,7 +93,7 @@ def test_commands_have_the_options_they_are_shown_with(page):
             while hasattr(command, "commands"):
                 assert any(word in command.commands for word in rest[:1]), f"{name(page)}: {shown}"
                 command, rest = command.commands[rest[0]], rest[1:]
-            known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+            known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
             given = {word.partition("=")[0] for word in rest if word.startswith("-")}
             assert given <= known, f"{name(page)}: {shown}"
 

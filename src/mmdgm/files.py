@@ -88,16 +88,23 @@ def claimed(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{folder}: another process is at work here; choose another folder") from None
-            except OSError:
-                pass
+        if not locked(file):
+            raise InputError(f"{folder}: another process is at work here; choose another folder")
         yield
     finally:
         os.close(file)
+
+
+def locked(file: int) -> bool:
+    """Lock an open file until it is closed; False: another process has locked it. True where there are no locks."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+    return True
 
 
 # --- JSON ------------------------------------------------------------------------------------------------
@@ -214,9 +221,9 @@ def write_together(index: Path, contents: Mapping[str, bytes], values: Mapping[s
     with _one_at_a_time(folder):
         for name, content in contents.items():
             write_whole(waiting[name], content)
-        _sync(folder)
+        sync_folder(folder)
         write_json(index, {**values, FILES: sums})
-        _sync(folder)
+        sync_folder(folder)
         with suppress(OSError):  # under its waiting name a file is found as well
             for name, path in waiting.items():
                 path.replace(folder / name)
@@ -278,7 +285,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
             os.close(lock)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk, where that is possible."""
     with suppress(OSError):
         file = os.open(folder, os.O_RDONLY)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 import mmdgm
 from conftest import QUICK
@@ -138,3 +139,32 @@ def test_images_of_a_class_want_a_conditional_model():
         model.sample(2, y=0)
     with pytest.raises(InputError, match="give 1 or more"):
         model.sample(0)
+
+
+def test_codes_are_decoded_with_the_wanted_classes(on_images):
+    images, codes = on_images.sample(3, y=4, random_state=0, return_codes=True)
+    np.testing.assert_array_equal(on_images.generate(codes, 4), images)
+    mixed = on_images.generate(codes, [4, 5, 4])
+    np.testing.assert_allclose(mixed[[0, 2]], images[[0, 2]], rtol=1e-5)
+    assert np.abs(mixed[1] - images[1]).max() > 0.01
+    assert on_images.directions(2).shape == (2, 4)
+    for wrong in (codes[:, :3], codes[0], np.full_like(codes, np.nan)):
+        with pytest.raises(InputError, match="give codes"):
+            on_images.generate(wrong, 4)
+    with pytest.raises(InputError, match="give y"):
+        on_images.generate(codes)
+    with pytest.raises(InputError, match="1 or more"):
+        on_images.directions(0)
+
+
+def test_rounds_of_imputation_are_images_on_the_scale_of_the_data(on_images):
+    X = load_digits().images[:2].copy()
+    X[:, 2:5, 2:5] = np.nan
+    rounds = on_images.impute_rounds(X, 3, 2, random_state=7)
+    assert rounds.shape == (4, 2, 2, 8, 8)
+    for i in range(2):
+        draw = on_images.impute(X, n_iter=3, method="draw", random_state=7 + i)
+        np.testing.assert_allclose(rounds[3, i], draw, atol=1e-4)
+    seen = np.broadcast_to(~np.isnan(X), rounds.shape)
+    np.testing.assert_array_equal(rounds[seen], np.broadcast_to(X, rounds.shape)[seen])
+    assert np.abs(rounds[1, 0] - rounds[1, 1])[np.isnan(X)].max() > 0

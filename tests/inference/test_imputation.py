@@ -10,7 +10,7 @@ from scipy.stats import kstest, norm
 
 from mmdgm.data.masks import rand_drop, rect
 from mmdgm.errors import InputError
-from mmdgm.inference.imputation import METHODS, impute, missing_mse
+from mmdgm.inference.imputation import METHODS, impute, missing_mse, rounds_of_draws
 from mmdgm.inference.per_row import row_noise
 from mmdgm.models import MarginalConditionalVAEConfig, MaxMarginConditionalVAEConfig, MaxMarginVAEConfig, VAEConfig
 from mmdgm.networks.likelihoods import BernoulliPixels, GaussianPixels
@@ -180,3 +180,14 @@ def test_mse_counts_missing_entries_alone():
 def test_double_precision_arrays_are_taken(images):
     x = with_holes(images, rect(images.shape, 4, 4)).astype(np.float64)
     assert impute(Halver(), x, rounds=1).dtype == np.float32
+
+
+def test_rounds_of_draws_end_with_the_draws_and_halve_the_way(images):
+    x = with_holes(images, rect(images.shape, 4, 4))
+    found = rounds_of_draws(Halver(), x, rounds=3, draws=2, seed=5)
+    assert found.shape == (4, 2, *x.shape)
+    for i in range(2):
+        np.testing.assert_array_equal(found[3, i], impute(Halver(), x, method="draw", rounds=3, seed=5 + i))
+    np.testing.assert_allclose(found[1:], np.where(np.isnan(x), found[:-1] / 2 + 0.25, x), rtol=1e-6)
+    alone = rounds_of_draws(Halver(), x[2:3], rounds=3, draws=2, seed=5)
+    np.testing.assert_array_equal(alone[:, :, 0], found[:, :, 2])

@@ -42,6 +42,7 @@ COMMANDS = {
         "export", "export", "Write a run's classifier as a file that other programs can run, and check its scores."
     ),
     "report": Place("report", "report", "Write a page to look at: of one run, or of several side by side."),
+    "app": Place("pages", "app", "Open a page in the browser: play with a trained model, or label data."),
     "reproduce": Place(
         "reproduce",
         "reproduce",

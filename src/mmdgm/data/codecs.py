@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.data.arrays import categorical_columns, columns_of, highest_byte
+from mmdgm.data.arrays import WHITE, categorical_columns, columns_of, highest_byte
 from mmdgm.data.batches import Shape
 from mmdgm.data.cells import is_missing, oddity
 from mmdgm.data.contrast import local_contrast
@@ -157,6 +157,15 @@ class ImageCodec:
         """Images `(rows, channels, height, width)` in [0, 1], with NaN for missing values."""
         unit = (np.asarray(X, np.float32) - self.low) / (self.high - self.low)
         return unit.reshape(len(X), *self.size[:2], self.channels).transpose(0, 3, 1, 2)
+
+    def from_unit(self, unit: NDArray[np.floating]) -> Values:
+        """Convert pictures `(rows, channels, height, width)` in [0, 1] to images on the scale of the training images.
+
+        White becomes 255 where the scale is that of bytes, also if they are divided by 256.
+        """
+        span = self.high - self.low
+        white = min(span, WHITE) if self.low == 0 else span
+        return np.asarray(unit.transpose(0, 2, 3, 1).reshape(-1, *self.size) * white + self.low, np.float32)
 
     def rescaled(self, X: NDArray[Any], scale: float) -> NDArray[Any]:
         """Convert values in [0, `scale`] to the scale of the training images."""

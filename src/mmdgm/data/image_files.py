@@ -7,6 +7,7 @@ The image becomes grey or RGB, as the model needs, and is resized to the model's
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,11 +67,23 @@ def _read_pixels(path: Path, shape: Shape) -> NDArray[np.float32]:
     channels, height, width = shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # only errors are reported
-        with Image.open(path, formats=FORMATS) as image:
-            upright = ImageOps.exif_transpose(image)
-            plain = _plain(upright, MODES[channels], image.format)
+        plain = plain_picture(path, channels)
     resized = np.asarray(plain.resize((width, height), Image.Resampling.LANCZOS), np.float32).clip(0, WHITE)
     return np.broadcast_to(resized.reshape(height, width, -1).transpose(2, 0, 1), shape)
+
+
+def plain_picture(file: Path | BinaryIO, channels: int, *, most_pixels: int | None = None) -> Image.Image:
+    """Return a file's first picture, upright, without transparency, grey or RGB. Pillow's errors are not caught.
+
+    `most_pixels`: raise InputError for larger pictures, before their pixels are read.
+    """
+    with Image.open(file, formats=FORMATS) as image:
+        if most_pixels is not None and image.width * image.height > most_pixels:
+            raise InputError(
+                f"the image has {image.width}×{image.height} pixels; at most {most_pixels / 1e6:g} million are read"
+            )
+        upright = ImageOps.exif_transpose(image)
+        return _plain(upright, MODES[channels], image.format)
 
 
 def _plain(image: Image.Image, mode: str, file_format: str | None) -> Image.Image:
@@ -83,6 +96,22 @@ def _plain(image: Image.Image, mode: str, file_format: str | None) -> Image.Imag
         black = Image.new("RGBA", image.size, "black")
         image = Image.alpha_composite(black, image.convert("RGBA"))
     return image.convert(mode)
+
+
+def shown_image(path: Path, most: int) -> Image.Image:
+    """One file in grey or RGB as a person sees it, in its own proportions, with at most `most` pixels per side."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=FORMATS) as image:
+                image.draft("RGB", (most, most))  # JPEG files can be read smaller
+                plain = _plain(ImageOps.exif_transpose(image), "RGB", image.format)
+    except InputError:
+        raise
+    except Exception as error:  # Pillow raises errors of many types on broken files
+        raise InputError(f"{path}: cannot be read as an image ({one_line(error)})") from None
+    plain.thumbnail((most, most))
+    return plain.convert("RGB")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mmdgm.data.arrays import missing_entries
 from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
-from mmdgm.data.image_files import WHITE, files_in, read_images
+from mmdgm.data.image_files import files_in, read_images
 from mmdgm.data.npz import checked_values, read_only_array
 from mmdgm.data.table_files import Sheet, read_sheet, table_format, values
 from mmdgm.errors import InputError
@@ -127,7 +127,5 @@ def read_image_rows(codec: ImageCodec, inputs: list[Path]) -> InputRows:
     notes = [f"{line}; skipped" for line in images.broken]
     if not images.paths:
         raise InputError(f"{inputs[0]}: no image is left of {len(files)} ({images.broken[0]})")
-    white = min(codec.high - codec.low, WHITE) if codec.low == 0 else codec.high - codec.low
-    x = images.unit.transpose(0, 2, 3, 1).reshape(-1, *codec.size) * white + codec.low
     names = [path.name if folder else str(path) for path in images.paths]
-    return InputRows(names=names, x=x.astype(np.float32), skipped=len(images.broken), notes=notes)
+    return InputRows(names=names, x=codec.from_unit(images.unit), skipped=len(images.broken), notes=notes)

@@ -1,5 +1,6 @@
 """The base class of both classifiers: labels, fitting, scores."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ from mmdgm.estimators.base import GenerativeEstimator, Labels
 from mmdgm.estimators.fitting import FitRun
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.estimators.training import Job
+from mmdgm.inference.directions import leading_directions
 from mmdgm.inference.filling import draw_by, fill_by
 from mmdgm.inference.per_row import Values
 from mmdgm.models import ClassWeights, ConditionalVAE
@@ -60,6 +62,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         with self._all_or_nothing():
             x, seed = self._learn_inputs(X)
             self.classes_ = classes
+            labeled_per_class = tuple(np.bincount(codes[codes >= 0], minlength=len(classes)).tolist())
+            assert self.counts_ is not None
+            self.counts_ = replace(self.counts_, labeled_per_class=labeled_per_class)
             check_prior(self.class_prior, classes)
             cost = cost_table(self.cost_matrix, classes)
             rng = np.random.RandomState(seed)
@@ -194,6 +199,31 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
             rows = sampler(flat, numbers, _normal(rng, n, 2 * flat.shape[1])).numpy()
         decoded = self.codec_.decode(rows, exact=mean)
         return (decoded, codes.numpy()) if return_codes else decoded
+
+    def generate(self, codes: Any, y: Any = None) -> NDArray[Any]:
+        """Return the decoder's means at given codes `(n, z)`, on the scale of the input, neither noisy nor rounded.
+
+        `y`, for MMCVAClassifier: one label for all rows, or n labels.
+        """
+        check_is_fitted(self)
+        z = np.asarray(codes, np.float32)
+        if z.ndim != 2 or z.shape[1] != self.model_.encoder.z or not np.isfinite(z).all():
+            raise InputError(f"give codes (n, {self.model_.encoder.z}) of finite numbers, not {z.shape}")
+        if not self.model_.generates:
+            raise InputError("this model was trained without its generative part: it generates nothing")
+        if isinstance(self.model_, ConditionalVAE) == (y is None):
+            raise InputError(f"{type(self).__name__}: {'give y' if y is None else 'codes have no class; leave y out'}")
+        given = (z,) if y is None else (z, self._class_numbers(y, len(z)))
+        return self.codec_.decode(self._ask(self.model_.generate, *given), exact=True)
+
+    def directions(self, n: int = 4) -> NDArray[np.float64]:
+        """Return the n directions of the latent space along which generated rows change most, `(n, z)`."""
+        check_is_fitted(self)
+        if n < 1:
+            raise InputError(f"{n} directions: ask for 1 or more")
+        if not self.model_.generates:
+            raise InputError("this model was trained without its generative part: it generates nothing")
+        return leading_directions(self.model_, n)
 
     def _class_numbers(self, y: Any, n: int) -> NDArray[np.int64]:
         """Return the wanted classes as numbers; y is one label for all rows, or one per row."""

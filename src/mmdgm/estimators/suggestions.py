@@ -75,6 +75,13 @@ def suggestions(X: Any, n: int, y: Any = None, *, unlabeled: Any = -1, random_st
     return Suggestions(rows, int(wrong.sum()), len(wrong))
 
 
+def without_holes(X: Any) -> NDArray[np.float32]:
+    """Return rows as a classifier sees them, `(n, …)`, with first values for the missing ones."""
+    reader = MMCVAClassifier()
+    x, _ = reader._learn_inputs(X)
+    return fill_from_neighbours(x, reader.fill_)
+
+
 def _codes(y: Any, n_rows: int, unlabeled: Any) -> NDArray[np.int64]:
     """Class numbers, −1 for rows without a label. There may be one class, or none.
 

@@ -11,7 +11,7 @@ A row's result depends only on its values and the seed. Observed values do not c
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -87,15 +87,44 @@ def check(model: VAE, x: NDArray[np.floating], method: str) -> None:
 def in_rounds(model: VAE, rounds: int, *, mean: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Return a function that fills rows by iterative inference with given noise `(rows, rounds, z)`."""
 
-    def run(current: Tensor, hole: Tensor, noise: Tensor) -> Tensor:
-        observed, total, kept = current, torch.zeros_like(current), 0
-        for i in range(rounds):
-            current = torch.where(hole, model.reconstruct(current, noise=noise[:, i]), observed)
+    def run(observed: Tensor, hole: Tensor, noise: Tensor) -> Tensor:
+        total, kept = torch.zeros_like(observed), 0
+        for i, current in enumerate(each_round(model, observed, hole, noise)):
             if i >= rounds // 2 or not mean:
                 total, kept = (total + current, kept + 1) if mean else (current, 1)
-        return torch.where(hole, total / kept, observed) if kept else current
+        return torch.where(hole, total / kept, observed) if kept else observed
 
     return run
+
+
+def each_round(model: VAE, current: Tensor, hole: Tensor, noise: Tensor) -> Iterator[Tensor]:
+    """Yield rows as each round of the iterative inference fills them, with noise `(rows, rounds, z)`."""
+    for i in range(noise.shape[1]):
+        current = torch.where(hole, model.reconstruct(current, noise=noise[:, i]), current)
+        yield current
+
+
+def rounds_of_draws(model: VAE, x: Values, *, rounds: int, draws: int, seed: int = 0) -> Values:
+    """Return rows `(rounds + 1, draws, rows, …)` as they start, from noise, and as each round fills them.
+
+    Draw i is that of `impute` by "draw" with seed + i. Each row goes through the networks alone with its draws, so
+    that few rows take little time.
+    """
+    check(model, x, "draw")
+    z, values = model.encoder.z, int(np.prod(x.shape[1:]))
+
+    def run(current: Tensor, hole: Tensor, noise: Tensor) -> Tensor:
+        return torch.stack([current, *each_round(model, current, hole, noise)], dim=1)
+
+    found = np.empty((rounds + 1, draws, *x.shape), np.float32)
+    for i in range(len(x)):
+        row, missing = x[i : i + 1], np.isnan(x[i])
+        noise = np.concatenate([row_noise(row, rounds * z + values, seed=seed + j) for j in range(draws)])
+        begin = model.likelihood.noise(torch.from_numpy(noise[:, rounds * z :])).numpy().reshape(draws, *x.shape[1:])
+        guess, holes = np.where(missing, begin, row).astype(np.float32), np.repeat(missing[None], draws, axis=0)
+        steps = noise[:, : rounds * z].reshape(draws, rounds, z)
+        found[:, :, i] = in_chunks(model, run, guess, holes, steps, size=draws).swapaxes(0, 1)
+    return found
 
 
 def missing_mse(truth: Values, filled: Values, missing: Mask) -> float:

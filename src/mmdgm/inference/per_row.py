@@ -1,11 +1,13 @@
 """Inference in which a row's result does not depend on the rest of its batch.
 
 A row's noise is a function of the row and a seed. Rows go through the networks in chunks of one size, and the last
-chunk is padded, because libraries round differently for other sizes.
+chunk is padded, because libraries round differently for other sizes. A page asks for few rows and cannot wait: inside
+`few_rows`, chunks are small, and results may differ in the last digits.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any
 
@@ -18,6 +20,8 @@ from mmdgm.devices import seeded
 from mmdgm.models import VAE
 
 Values = NDArray[np.float32]
+FEW = 8
+_FEW_ROWS = ContextVar("few_rows", default=False)
 
 
 @contextmanager
@@ -33,6 +37,16 @@ def inference(model: VAE, *, seed: int = 0) -> Iterator[torch.device]:
         model.train(was_training)
 
 
+@contextmanager
+def few_rows() -> Iterator[None]:
+    """Use small chunks, in which few rows take little time."""
+    token = _FEW_ROWS.set(True)
+    try:
+        yield
+    finally:
+        _FEW_ROWS.reset(token)
+
+
 def row_noise(x: Values, size: int, *, seed: int) -> Values:
     """Return standard normal numbers `(rows, size)`. A row's numbers are a function of its values and the seed."""
     noise = np.empty((len(x), size), np.float32)
@@ -44,6 +58,8 @@ def row_noise(x: Values, size: int, *, seed: int) -> Values:
 
 def chunk_size(model: VAE, shape: tuple[int, ...]) -> int:
     """Return how many rows of this shape go through the networks at once; on a CPU, they fit into its cache."""
+    if _FEW_ROWS.get():
+        return FEW
     if next(model.parameters()).is_cuda:
         return 1000
     return 64 if shape[-1] > 1 else 256

@@ -14,7 +14,10 @@ no class:  C ← C − C_·i C_i· / (σ² + C_ii).  So the rows come in an orde
 Without labels, w is 1 for all rows. With labels, it is DOUBT + 1 − (P₁ − P₂), see `propagate`.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
@@ -28,16 +31,7 @@ DOUBT = 0.1  # about rows whose class is certain
 
 def suggest_rows(graph: csr_matrix, n: int, y: Labels) -> list[int]:
     """At most n rows of a graph to label next, in order, given the labels y so far (−1: none)."""
-    field = Field(graph, doubt(graph, y))
-    for known in np.flatnonzero(y >= 0):
-        field.condition(int(known))
-    free, suggested = y < 0, list[int]()
-    while free.any() and len(suggested) < n:
-        row = int(np.where(free, field.gains(), -1).argmax())
-        field.condition(row)
-        free[row] = False
-        suggested.append(row)
-    return suggested
+    return Field(leading_part(graph), doubt(graph, y), np.flatnonzero(y >= 0)).best_rows(n, y < 0)
 
 
 def doubt(graph: csr_matrix, y: Labels) -> Values:
@@ -49,14 +43,29 @@ def doubt(graph: csr_matrix, y: Labels) -> Values:
 
 
 class Field:
-    """The field C = Z A Zᵀ, conditioned on the labels of some rows; A is I before."""
+    """The field C = Z A Zᵀ, conditioned on the labels of some rows.
 
-    def __init__(self, graph: csr_matrix, weights: Values):
-        self.z = leading_part(graph)
-        self.a = np.eye(self.z.shape[1])
-        self.variance: Values = np.square(self.z).sum(axis=1)  # C_ii
-        self.sums: Values = self.z @ (weights @ self.z)  # Σ_j w_j C_ij
-        self.noise = float(self.variance.mean())
+    A = (I + Z_kᵀ Z_k/σ²)^(−1), where Z_k are the labeled rows of Z.
+    """
+
+    def __init__(self, z: Values, weights: Values, labeled: Any = ()):
+        self.z = z
+        self.noise = float(np.square(z).sum(axis=1).mean())
+        known = z[np.asarray(labeled, int)]
+        self.a = np.linalg.inv(np.eye(z.shape[1]) + known.T @ known / self.noise)
+        za = z @ self.a
+        self.variance: Values = (za * z).sum(axis=1).clip(0)  # C_ii
+        self.sums: Values = za @ (weights @ z)  # Σ_j w_j C_ij
+
+    def best_rows(self, n: int, free: NDArray[np.bool_]) -> list[int]:
+        """At most n of the free rows, in order; the field is conditioned on each of them."""
+        free, suggested = free.copy(), list[int]()
+        while free.any() and len(suggested) < n:
+            row = int(np.where(free, self.gains(), -1).argmax())
+            self.condition(row)
+            free[row] = False
+            suggested.append(row)
+        return suggested
 
     def gains(self) -> Values:
         """(Σ_j w_j C_ij)² / (σ² + C_ii) of each row, `(n,)`."""
