@@ -17,7 +17,7 @@ import typer
 import mmdgm
 from mmdgm.cli.common import MARKUP, err
 from mmdgm.cli.lazy import LazyCommands, add_commands
-from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.errors import InputError, TrainingStopped, printable
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -108,5 +108,5 @@ def ending_signals() -> Iterator[list[int]]:
 def _fail(message: object, code: int) -> NoReturn:
     ranks = sys.modules.get("mmdgm.distributed")  # no import here: it takes seconds, or was just interrupted
     if ranks is None or ranks.is_first():
-        err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"mmdgm: {printable(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)

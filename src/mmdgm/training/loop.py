@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -165,7 +165,8 @@ class Loop:
         fabric = self.trainer.fabric
         if fabric.world_size == 1 or self.checkpoint is None:
             return
-        number = int(fabric.all_reduce(torch.tensor(max(self.signals, default=0)), reduce_op="max"))
+        mine = torch.tensor(max(self.signals, default=0))
+        number = int(cast(Tensor, fabric.all_reduce(mine, reduce_op="max")))
         if number and not self.signals:
             self.signals.append(number)
 
