@@ -227,6 +227,7 @@ class Loop:
 
     def save_and_end(self) -> None:
         self.save_if_good()
+        self.trainer.fabric.barrier()  # the launcher ends the first process soon after another one has ended
         raise StopIteration
 
     def save_if_good(self) -> None:
