@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from PIL import Image
 from rich.console import Console
 from sklearn.datasets import load_digits, load_wine
 
+from faults import heeded
 from mmdgm import MMCVAClassifier
 from mmdgm.cli import main
 from mmdgm.data import datasets
@@ -208,12 +208,8 @@ def make_own(tmp_path_factory, quiet):
 @pytest.fixture(name="heeded_signals")
 def heed_signals():
     """Signals act as in a terminal, also where the tests run under nohup or as a job in the background."""
-    before = {name: signal.getsignal(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
-    for name in before:
-        signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
-    yield
-    for name, handler in before.items():
-        signal.signal(getattr(signal, name), handler)
+    with heeded():
+        yield
 
 
 @pytest.fixture(autouse=True)

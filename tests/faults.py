@@ -8,6 +8,7 @@ import errno
 import itertools
 import os
 import random
+import signal
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -84,6 +85,19 @@ def killed_at_every_write(function: Callable[[], object], *, start: int = 1, ste
         if not killed(function, at):
             return
         yield at
+
+
+@contextmanager
+def heeded() -> Iterator[None]:
+    """Let signals act as in a terminal, also under nohup and in a job in the background, where some are ignored."""
+    before = {name: signal.getsignal(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
+    for name in before:
+        signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 def flipped(content: bytes, n: int, *, seed: int = 0) -> Iterator[bytes]:

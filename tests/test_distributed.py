@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ import torch
 from mmdgm import distributed
 from mmdgm.data.batches import Batches
 from mmdgm.errors import InputError
+from mmdgm.experiments.run_folder import RunFolder
 from mmdgm.files import read_json
+from mmdgm.training.loop import checkpoint_step
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -40,22 +44,49 @@ def test_two_ranks_compute_what_one_process_does(tmp_path):
             assert other == pytest.approx(step, rel=1e-6, abs=1e-8), name
 
 
-@pytest.mark.slow
-def test_the_command_trains_on_two_processes_and_writes_once(tmp_path):
-    command = [sys.executable, "-m", "mmdgm", "train", "digits-mmcva-50", "--device", "cpu", "--json"]
-    settings = ["--set", "epochs=3", "--set", "log_every=5", "--run-dir", str(tmp_path / "run")]
-    done = run(*command, *settings, "--devices", "2")
+COMMAND = [sys.executable, "-m", "mmdgm", "train", "digits-mmcva-50", "--device", "cpu", "--devices", "2", "--json"]
+COMMAND += ["--set", "epochs=3", "--set", "log_every=5"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the folder of a run on two processes, and the run's answer."""
+    folder = RunFolder(tmp_path_factory.mktemp("two") / "run")
+    done = run(*COMMAND, "--run-dir", folder.path)
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)  # one answer, from the first rank
+    return folder, json.loads(done.stdout)  # one answer, from the first rank
+
+
+@pytest.mark.slow
+def test_the_command_trains_on_two_processes_and_writes_once(whole, tmp_path):
+    folder, result = whole
     assert (result["status"], result["processes"], result["execution"]) == ("done", 2, "plain")
-    assert result == read_json(tmp_path / "run" / "result.json")
-    lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert result == read_json(folder.result)
+    lines = folder.metrics.read_text().splitlines()
     assert len(lines) == 1 + -(-result["steps"] // 5)
     # a batch that cannot be shared out: one line, from one rank, and nothing written
-    done = run(*command, "--set", "batch=25", "--run-dir", str(tmp_path / "other"), "--devices", "2")
-    assert done.returncode == 2
+    done = run(*COMMAND, "--set", "batch=25", "--run-dir", tmp_path / "other")
+    assert done.returncode == 2, done.stderr
     assert done.stderr.count("cannot be shared out") == 1
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_of_two_processes_ends_both_after_a_checkpoint(whole, tmp_path):
+    folder, began = RunFolder(tmp_path / "run"), time.monotonic()
+    command = [*COMMAND, "--run-dir", folder.path]
+    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as first:
+        while not folder.metrics.exists() and time.monotonic() < began + 120:
+            time.sleep(0.01)
+        first.send_signal(signal.SIGTERM)  # to the first process alone
+        err = first.communicate(timeout=120)[1]  # until the second one has closed it, too
+    assert first.returncode == 143
+    step = checkpoint_step(folder.checkpoint)
+    assert step % 5 == 0 < step
+    assert err.count("ended by SIGTERM") == err.count(f"--resume goes on from step {step}") == 1
+    assert "Traceback" not in err
+    assert run(*command, "--resume").returncode == 0
+    assert folder.weights.read_bytes() == whole[0].weights.read_bytes()
 
 
 def test_shares_of_the_ranks_are_the_batch():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.faults import SURVIVED
 from benchmarks.faults.models import own_data
+from tests.faults import heeded
 
 FAULT = "signal"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
@@ -17,11 +18,16 @@ TRAININGS = {
     "fit": ("fit", "own.npz", "--epochs", "200", "--no-estimate", "--device", "cpu"),
     "train": ("train", "digits-mmcva-50", "--device", "cpu", "--set", "epochs=10", "--set", "log_every=5"),
 }
-SECONDS = 120
+SECONDS = 600  # on a busy machine
 
 
 def attacks(folder: Path, share: float) -> Iterator[tuple[str, str]]:
     own_data(folder)
+    with heeded():
+        yield from _commands(folder)
+
+
+def _commands(folder: Path) -> Iterator[tuple[str, str]]:
     for name, words in TRAININGS.items():
         command = [sys.executable, "-m", "mmdgm", *words, "--run-dir"]
         subprocess.run([*command, "whole"], cwd=folder, check=True, capture_output=True)

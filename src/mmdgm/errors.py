@@ -2,11 +2,14 @@
 
 import re
 
-_UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]")
+_UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 def printable(text: object) -> str:
-    """Return text as one line that a terminal shows and does not obey: control characters become escapes."""
+    """Return text as one line that a terminal shows and does not obey: control characters become escapes.
+
+    So do half characters, which names of files have that are no UTF-8, and which cannot be written as UTF-8.
+    """
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], str(text))
 
 

@@ -62,6 +62,19 @@ def write_bytes(path: Path, content: bytes, flags: int, *, lasting: bool = False
         os.close(file)
 
 
+def place_of(path: str | os.PathLike[str]) -> Path:
+    """Return a path whose file or folder may be there or not; raise InputError if the system takes it for none."""
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be used ({error.strerror or error})") from None
+    except ValueError as error:  # a character that no path has
+        raise InputError(f"{path}: is no path ({error})") from None
+    return Path(path)
+
+
 def read_whole(path: Path) -> bytes:
     """Return the bytes of a file."""
     try:

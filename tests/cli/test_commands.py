@@ -1,13 +1,17 @@
 """What all commands have in common: a page with an example, a line in the list, one line for a mistake."""
 
+import io
 import re
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from mmdgm import __version__, cli
-from mmdgm.cli import lazy
+from mmdgm.cli import common, lazy
 from mmdgm.errors import TrainingStopped
 
 PAGES = [
@@ -89,3 +93,15 @@ def test_how_training_ends_is_the_exit_code(mmdgm, monkeypatch, error, code, lin
 
     monkeypatch.setattr(cli, "app", fail)
     assert mmdgm("train") == (code, "", line)
+
+
+def test_notes_and_paths_hold_no_control_characters(monkeypatch):
+    files = [Console(file=io.StringIO()) for _ in range(2)]
+    monkeypatch.setattr(common, "err", files[0])
+    monkeypatch.setattr(common, "out", files[1])
+    common.say(["a\x1b[31mb", "c\rd"])
+    with common.warnings_as_lines():
+        warnings.warn("one\ntwo \x07", UserWarning, stacklevel=1)
+    common.report_files([Path("e\x07f")], as_json=False)
+    assert files[0].file.getvalue() == "a\\x1b[31mb\nc\\rd\none\ntwo \\x07\n"
+    assert files[1].file.getvalue() == "e\\x07f\n"

@@ -83,6 +83,25 @@ def test_a_process_that_gets_a_signal_saves_a_checkpoint(own, tmp_path, name):
     assert "Traceback" not in err
 
 
+AT_A_DATACLASS = """
+import signal, sys
+from mmdgm import cli
+def app(*words, **more):
+    exec("signal.raise_signal(int(sys.argv[1]))", globals())
+cli.app = app
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_a_signal_inside_the_code_of_a_dataclass_gives_the_exit_code_of_the_signal(tmp_path, name):
+    """Python itself ended such a process by SIGINT (exit code -2), whatever the signal and our exit code were."""
+    (tmp_path / "at.py").write_text(AT_A_DATACLASS)
+    command = [sys.executable, "-m", "at", str(int(getattr(signal, name)))]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (SIGNALS[name], 1)
+
+
 def test_a_full_disk_does_not_stop_training(own, tmp_path, mmdgm, monkeypatch, caplog):
     """From the first row of metrics.csv on, until the model is saved: neither rows nor checkpoints can be written."""
     words = ("fit", own / "table.csv", "--target", "kind", *FIT, "--run-dir")

@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 from conftest import holes
 from mmdgm import MaxMarginImputer, MMCVAClassifier, MMVAClassifier
 from mmdgm.data import deadline
+from mmdgm.training import trainer
 
 LONG = 2.0  # seconds that a fit with less than half a second may take on a busy machine
 
@@ -79,6 +80,16 @@ def test_a_fit_whose_time_is_over_at_once_takes_a_step_and_is_fitted(wine):
         assert model.history_[-1]["step"] == 1
         assert np.isfinite(model.decision_function(X)).all()
         assert np.isfinite(model.impute(X)).all()
+
+
+def test_a_long_training_in_little_time_does_not_wait_for_a_compiler(wine, monkeypatch):
+    def compiled(objective):
+        raise AssertionError("compiling takes up to a minute")
+
+    monkeypatch.setattr(trainer, "compile_objective", compiled)
+    began = time.monotonic()
+    MMVAClassifier(max_epochs=10**9, max_time=0.2, random_state=0, device="cpu", hidden=(8,)).fit(*wine[:2])
+    assert time.monotonic() - began < 10
 
 
 def test_much_time_changes_nothing(wine):

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -235,3 +236,20 @@ def test_load_leaves_the_random_numbers_alone(fitted, tmp_path):
     torch.manual_seed(1)
     mmdgm.load(tmp_path)
     assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a" * 300, "a/" * 2500, "\ud800", "loop/x", "file/x"])
+def test_paths_that_are_none_are_refused(fitted, tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("file").write_text("")
+    for use in (fitted.save, mmdgm.load, type(fitted).load):
+        with pytest.raises(InputError) as refused:
+            use(path)
+        assert "\n" not in str(refused.value).encode().decode()
+
+
+def test_a_path_need_not_be_utf8(fitted, tmp_path, wine):
+    fitted.save(tmp_path / os.fsdecode(b"\xff"))
+    again = mmdgm.load(tmp_path / os.fsdecode(b"\xff"), device="cpu")
+    np.testing.assert_array_equal(again.decision_function(wine[2]), fitted.decision_function(wine[2]))

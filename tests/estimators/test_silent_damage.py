@@ -3,6 +3,7 @@
 import numpy as np
 import pandas
 import pytest
+import torch
 from sklearn.datasets import load_digits
 
 from conftest import QUICK
@@ -209,3 +210,92 @@ def test_a_batch_of_one_row_is_refused(wine, kind):
     with pytest.raises(InputError, match="batch_size=1"):
         kind(**SHORT, batch_size=1).fit(X, y)
     kind(**SHORT, batch_size=2).fit(X[:60], y[:60])
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        (torch.zeros(178, 13, requires_grad=True), "requires grad"),
+        (torch.zeros(178, 13, dtype=torch.bfloat16), "BFloat16"),
+        (pandas.Series(range(178)), r"shape \(178,\)"),
+        (pandas.DataFrame(np.zeros((178, 2)), columns=["a", "a"]), "two columns are called 'a'"),
+        (pandas.DataFrame(np.eye(178)).astype(pandas.SparseDtype(float)), "column 0 is sparse"),
+        (np.zeros((178, 0, 8)), "nothing in it"),
+    ],
+    ids=["gradient", "bfloat16", "series", "names", "sparse", "no pixels"],
+)
+def test_tables_of_forms_that_cannot_be_read_are_refused(wine, X, said):
+    with pytest.raises(InputError, match=said):
+        MMVAClassifier(**SHORT).fit(X, wine[1])
+
+
+def test_labels_with_a_gradient_are_refused(wine):
+    X, y, *_ = wine
+    with pytest.raises(InputError, match="requires grad"):
+        MMVAClassifier(**SHORT).fit(X, torch.tensor(y * 1.0, requires_grad=True))
+
+
+@pytest.mark.parametrize("kind", ["Int64", "UInt8", "boolean", "int64[pyarrow]", "bool[pyarrow]"])
+def test_labels_of_pandas_own_types_stay_what_they_are(wine, kind):
+    """scikit-learn makes floats of them: True was predicted as 1.0."""
+    X, y, *_ = wine
+    labels = pandas.Series(y == 0 if "bool" in kind else y, dtype=kind)
+    model = MMVAClassifier(**SHORT).fit(X, labels)
+    assert model.classes_.dtype == labels.dtype.numpy_dtype
+    assert 0 < model.score(X, labels) == model.score(X, labels.to_numpy(model.classes_.dtype))
+
+
+@pytest.mark.parametrize("marker", [[1], np.array([0, 1]), {}])
+def test_a_marker_that_is_not_one_value_is_refused(wine, marker):
+    X, y, *_ = wine
+    with pytest.raises(InputError, match=r"unlabeled=.*give one value"):
+        MMVAClassifier(**SHORT, unlabeled=marker).fit(X, y)
+
+
+def test_classes_that_no_file_could_hold_are_refused(wine):
+    X, y, *_ = wine
+    with pytest.raises(InputError, match=r"class a\\udcff is no valid Unicode"):
+        MMVAClassifier(**SHORT).fit(X, np.array(["a\udcff", "b", "c"])[y])
+
+
+def test_classes_that_look_the_same_are_refused(wine):
+    X, y, *_ = wine
+    with pytest.raises(InputError, match="form of their Unicode"):
+        MMVAClassifier(**SHORT).fit(X, np.array(["\xe9", "e\u0301", "e"])[y])
+
+
+def test_huge_values_after_training_give_numbers(wine):
+    X, y, *_ = wine
+    X = np.column_stack([X, y == 0])  # the last column holds two values
+    model = MMVAClassifier(**SHORT).fit(X, y)
+    scores = model.decision_function(np.where(np.arange(14) < [[3], [14], [0]], 1e308, -1.7e308))
+    assert np.isfinite(scores).all()
+
+
+def test_a_column_without_any_known_category_is_told():
+    y = np.arange(60) % 3
+    X = pandas.DataFrame({"size": np.arange(60.0) % 7, "kind": np.array(list("abc"))[y]})
+    model = MMVAClassifier(**SHORT).fit(X, y)
+    missing = model.decision_function(X.assign(kind=None))
+    with pytest.warns(UserWarning, match=r"column kind: none of its values is a category.*, such as 1\.5") as told:
+        np.testing.assert_array_equal(model.decision_function(X.assign(kind=1.5)), missing)
+    assert len(told) == 1
+    model.predict(X.assign(kind=["new", *X.kind[1:]]))  # one new category is no warning, and warnings are errors
+
+
+@pytest.mark.parametrize("change", [lambda x: x * 1e300, lambda x: x + 1e9], ids=["huge", "far from zero"])
+def test_images_that_float32_cannot_hold_are_scaled_first(change):
+    """They became infinite, and then missing; or all equal."""
+    images, y = load_digits().images[:40], np.arange(40) % 2
+    model = MMVAClassifier(max_epochs=1, random_state=0, device="cpu", z=3).fit(change(images), y)
+    np.testing.assert_allclose(model.inputs(change(images))[:, 0], images / 16, atol=1e-7)
+    for pixel in (1e308, -1e308):
+        with pytest.warns(UserWarning, match="another scale"):
+            assert np.isfinite(model.decision_function(np.full((1, 8, 8), pixel))).all()
+
+
+def test_a_huge_pixel_and_a_gaussian_likelihood_give_numbers():
+    images, y = load_digits().images[:40], np.arange(40) % 2
+    model = MMVAClassifier(max_epochs=1, random_state=0, device="cpu", z=3, likelihood="gaussian").fit(images, y)
+    images[0, 0, 0] = 1e308
+    assert np.isfinite(model.decision_function(images)).all()

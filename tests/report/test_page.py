@@ -72,3 +72,7 @@ def test_pictures_are_png_data():
 
 def test_sections_have_anchors():
     assert Section("Columns and their fills", []).anchor == "columns-and-their-fills"
+
+
+def test_names_need_not_be_utf8():
+    assert page_of(Text("r\udcff"), title="r\udcff").all("h1")[0].text == "r\\udcff"

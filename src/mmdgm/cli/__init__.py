@@ -1,6 +1,6 @@
 """The command `mmdgm`. Results go to standard output, progress to standard error; exit code 2 means bad input.
 
-A signal that ends a process (Ctrl-C, SIGTERM, SIGHUP) is a KeyboardInterrupt; the exit code is 128 + its number.
+A signal that ends a process (Ctrl-C, SIGTERM, SIGHUP) raises Ended; the exit code is 128 + its number.
 """
 
 import io
@@ -17,9 +17,18 @@ import typer
 import mmdgm
 from mmdgm.cli.common import MARKUP, err
 from mmdgm.cli.lazy import LazyCommands, add_commands
-from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.errors import InputError, TrainingStopped, printable
 
-INTERRUPTED = 130
+INTERRUPTED = 128 + signal.SIGINT
+
+
+class Ended(KeyboardInterrupt):
+    """A signal ends the process.
+
+    It is a class of its own because Python remembers a plain KeyboardInterrupt that passed through `exec` of a string
+    (dataclasses run one): at exit, the process would then kill itself by SIGINT, whatever its exit code is.
+    """
+
 
 app = typer.Typer(cls=LazyCommands, add_completion=False, rich_markup_mode=MARKUP)
 add_commands(app)
@@ -66,7 +75,7 @@ def main() -> None:
             if not hasattr(error, "format_message"):  # what Typer raises for a wrong option or argument
                 raise
             _fail(f"{error.format_message()} (see --help)", 2)
-        if code == INTERRUPTED and came:
+        if code == INTERRUPTED and came and came[0] != signal.SIGINT:
             _fail(f"ended by {signal.Signals(came[0]).name}", 128 + came[0])
         if code == INTERRUPTED:
             _fail("interrupted", INTERRUPTED)
@@ -75,28 +84,29 @@ def main() -> None:
 
 @contextmanager
 def ending_signals() -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt at SIGTERM and SIGHUP, and collect their numbers; ignored signals stay ignored."""
+    """Raise Ended at Ctrl-C, SIGTERM and SIGHUP, and collect their numbers; ignored signals stay ignored."""
     came: list[int] = []
 
     def interrupt(number: int, _: object) -> None:
         came.append(number)
-        raise KeyboardInterrupt
+        raise Ended
 
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
-    mine = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    before = {number: signal.getsignal(number) for number in numbers}
+    mine = [number for number, own in before.items() if own in (signal.SIG_DFL, signal.default_int_handler)]
     for number in mine:
         signal.signal(number, interrupt)
     try:
         yield came
     finally:
         for number in mine:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, before[number])
 
 
 def _fail(message: object, code: int) -> NoReturn:
     ranks = sys.modules.get("mmdgm.distributed")  # no import here: it takes seconds, or was just interrupted
     if ranks is None or ranks.is_first():
-        err.print(f"mmdgm: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"mmdgm: {printable(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)

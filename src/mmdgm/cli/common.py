@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, printable
 
 # a table in a pipe or a file need not fit into a window
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
@@ -71,13 +71,13 @@ def report_files(files: list[Path], as_json: bool, **more: Any) -> None:
         print_json({"files": [str(file) for file in files], **more})
         return
     for file in files:
-        out.print(str(file), markup=False, highlight=False, soft_wrap=True)
+        out.print(printable(file), markup=False, highlight=False, soft_wrap=True)
 
 
 def say(lines: list[str]) -> None:
     """Print notes for the user on standard error."""
     for line in lines:
-        err.print(line, markup=False, highlight=False, soft_wrap=True)
+        err.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        warnings.showwarning = lambda message, *_, **__: say([str(message)])
+        warnings.showwarning = lambda message, *_, **__: say(str(message).splitlines())
         yield
 
 

@@ -95,7 +95,7 @@ def fit(
     out.print(table_of(result["data"]))
     out.print(accuracy_line(result.get("estimate")), highlight=False, soft_wrap=True)
     out.print(f"training took {result['seconds']:.0f} seconds", highlight=False)
-    out.print(str(folder.path), markup=False, highlight=False, soft_wrap=True)
+    out.print(printable(folder.path), markup=False, highlight=False, soft_wrap=True)
 
 
 def table_of(counts: dict[str, Any]) -> Table:

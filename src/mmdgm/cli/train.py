@@ -12,7 +12,7 @@ from rich.table import Table
 from mmdgm.cli.common import LARGEST_SEED, DataDir, Device, Json, err, number, out, path, print_json
 from mmdgm.devices import Machine
 from mmdgm.distributed import is_first
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, printable
 from mmdgm.experiments.configs import config_from_json
 from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.run_folder import RunFolder
@@ -87,7 +87,7 @@ def table_of(runs: list[tuple[int, RunFolder]], results: list[dict[str, Any]]) -
     table = Table("seed", "test error %", "bound (nats)", "seconds", "run", box=None)
     for (seed, folder), result in zip(runs, results, strict=True):
         figures = [number(result["error_percent"]), number(result["elbo"]), f"{result['seconds']:.0f}"]
-        table.add_row(str(seed), *figures, escape(str(folder.path)))
+        table.add_row(str(seed), *figures, escape(printable(folder.path)))
     errors = [result["error_percent"] for result in results]
     if len(results) > 1 and None not in errors:
         spread = f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}"

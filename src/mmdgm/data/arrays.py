@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmdgm.data.cells import check_kinds, holds_numbers, is_empty, is_missing, number
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, one_line
 
 Values = NDArray[np.float32]
 WHITE, DARK = 255, 32  # bytes that are grey values reach white, or at least DARK in some image
@@ -19,13 +19,18 @@ def as_array(X: Any, numeric: list[bool] | None = None) -> Any:
     If all cells are text, they are read like the cells of a CSV file. Empty cells are missing values. A column holds
     numbers if `numeric` says so. Without `numeric`, it holds numbers if all its non-empty cells are numbers.
     """
-    if hasattr(X, "iloc") or hasattr(X, "toarray"):
+    if hasattr(X, "iloc"):
+        _check_frame(X)
+        return X
+    if hasattr(X, "toarray"):
         return X
     X = _unmasked(X) if isinstance(X, np.ma.MaskedArray) else X
     try:
         array = np.asarray(X)
     except ValueError:
         raise InputError("X: the rows do not have the same number of values") from None
+    except (TypeError, RuntimeError) as error:  # torch: of a type that numpy lacks, or part of a gradient
+        raise InputError(f"X cannot become an array ({one_line(error)})") from None
     check_kinds("X", array)
     if array.dtype.kind not in "US" or array.ndim != 2:
         return array
@@ -43,6 +48,16 @@ def as_array(X: Any, numeric: list[bool] | None = None) -> Any:
         read[:, i] = [_value(str(cell), numeric[i]) for cell in column]
     only_numbers = all(isinstance(value, float) for value in read.flat)
     return read.astype(np.float64) if only_numbers else read
+
+
+def _check_frame(X: Any) -> None:
+    """Raise InputError for a series, for two columns of one name, and for sparse columns."""
+    if len(X.shape) != 2:
+        raise InputError(f"X has the shape {X.shape}; give a data frame or an array of two dimensions")
+    if twice := X.columns[X.columns.duplicated()].tolist():
+        raise InputError(f"two columns are called {twice[0]!r}; give each a name of its own")
+    if sparse := [name for name, kind in X.dtypes.items() if hasattr(kind, "fill_value")]:
+        raise InputError(f"column {sparse[0]} is sparse; make it dense, as by X.sparse.to_dense()")
 
 
 def _unmasked(X: Any) -> NDArray[Any]:

@@ -14,10 +14,12 @@ from mmdgm.data.batches import Shape
 from mmdgm.data.cells import is_missing, oddity
 from mmdgm.data.contrast import local_contrast
 from mmdgm.data.tables import Table
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, printable
 from mmdgm.settings import from_json
 
 Values = NDArray[np.float32]
+LARGEST = 1e30  # of values that are safe in float32
+FAR = 1e6  # of pixels with a Gaussian likelihood, in units of the training images' range
 SEVERAL = 5  # images needed before uniform darkness suggests a wrong scale
 
 
@@ -39,6 +41,18 @@ class TableCodec:
             if column.kind == "category" and any(isinstance(value, str) for value in column.values):
                 found.append(oddity(column.name, cells[~is_missing(cells)].tolist()))
         return [line for line in found if line is not None]
+
+    def unknown(self, X: Any, x: Values) -> list[str]:
+        """Warnings about columns of categories in which no value is a known one. `x`: the encoded rows."""
+        columns = self.table.columns
+        firsts = np.cumsum([0, *(column.width for column in columns)])
+        lost = [i for i, c in enumerate(columns) if c.kind == "category" and np.isnan(x[:, firsts[i]]).all()]
+        cells, found = columns_of(X) if lost else [], []
+        for i in lost:
+            if given := cells[i][~is_missing(cells[i])].tolist():
+                line = f"column {printable(columns[i].name)}: none of its values is a category of the training rows"
+                found.append(f"{line}, such as {given[0]!r}; they count as missing")
+        return found
 
     @property
     def names(self) -> list[str]:
@@ -108,7 +122,7 @@ class ImageCodec:
         return cls(
             size=X.shape[1:],
             low=low,
-            high=high if high > low else low + 1,
+            high=high if high > low else low + max(1.0, 1e-6 * abs(low)),
             gaussian=gaussian,
             normalised=normalised,
             darkest=float(lows.min()),
@@ -138,8 +152,8 @@ class ImageCodec:
             if np.isnan(rows).any():
                 raise InputError("contrast normalisation takes whole images: this model cannot take missing values")
             rows = local_contrast(rows)
-        elif not self.gaussian:
-            rows = rows.clip(0, 1)  # NaN stays
+        else:
+            rows = rows.clip(-FAR, FAR) if self.gaussian else rows.clip(0, 1)  # NaN stays
         _, height, width = self.shape
         down, right = height - self.size[0], width - self.size[1]
         if not (down or right):
@@ -155,7 +169,10 @@ class ImageCodec:
 
     def unit(self, X: NDArray[Any]) -> Values:
         """Images `(rows, channels, height, width)` in [0, 1], with NaN for missing values."""
-        unit = (np.asarray(X, np.float32) - self.low) / (self.high - self.low)
+        exact = X.dtype == np.float64 and (self.low != 0 or self.high > LARGEST)  # float32 would not tell them apart
+        with np.errstate(over="ignore"):
+            values: Any = np.asarray(X, np.float64 if exact else np.float32)
+            unit: Values = ((values - self.low) / (self.high - self.low)).astype(np.float32, copy=False)
         return unit.reshape(len(X), *self.size[:2], self.channels).transpose(0, 3, 1, 2)
 
     def from_unit(self, unit: NDArray[np.floating]) -> Values:

@@ -32,9 +32,14 @@ def is_set() -> bool:
     return _end.get() < math.inf
 
 
+def left() -> float:
+    """Return the seconds that are left."""
+    return _end.get() - time.monotonic()
+
+
 def is_over() -> bool:
     """Return whether the time is over."""
-    return time.monotonic() > _end.get()
+    return left() < 0
 
 
 def look() -> None:

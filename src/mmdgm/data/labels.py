@@ -2,6 +2,7 @@
 
 import warnings
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from mmdgm.data.cells import number
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, one_line
 
 Codes = NDArray[np.int64]
 PRIOR_COUNT = 5  # labels per class that equal shares are worth
@@ -26,7 +27,13 @@ def as_labels(y: Any) -> NDArray[Any]:
     """One column of labels. Raises InputError for labels that would silently become others."""
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise InputError("y is a masked array; write the marker of unlabeled rows into it, such as y.filled(-1)")
-    y = np.asarray(column_or_1d(y, warn=True))
+    kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # of pandas' Int64, boolean and others
+    if kind is not None and kind.kind in "iub" and not y.isna().any():
+        y = y.to_numpy(kind)  # scikit-learn would make floats of them
+    try:
+        y = np.asarray(column_or_1d(y, warn=True))
+    except RuntimeError as error:  # torch: part of a gradient
+        raise InputError(f"y cannot become an array ({one_line(error)})") from None
     kinds = {bytes} if y.dtype.kind == "S" else set(map(type, y)) if y.dtype.kind == "O" else set()
     if bytes in kinds:
         raise InputError("y holds bytes; give text, such as y.astype(str)")
@@ -50,6 +57,8 @@ def is_unlabeled(y: NDArray[Any], marker: Any, *, classes: NDArray[Any] | None =
     Numbers equal a marker that is the same number as text, and the other way round. The marker may be NaN.
     `classes`: the known classes; None: y holds all classes.
     """
+    if np.ndim(marker) or isinstance(marker, dict | set):
+        raise InputError(f"unlabeled={marker!r}: give one value, which marks the rows without a label")
     if marker is None or minus_one_is_a_class(y if classes is None else classes, marker):
         return np.zeros(len(y), bool)
     if is_nan(marker):
@@ -105,9 +114,29 @@ def read_labels(y: Any, marker: Any) -> tuple[NDArray[Any], Codes]:
     classes = np.unique(labeled)
     if len(classes) < 2:
         raise InputError(f"y has one class, {classes.tolist()[0]!r}; a classifier needs labels of two classes or more")
+    _check_text(classes)
     codes = np.full(len(y), -1, np.int64)
     codes[~unlabeled] = np.searchsorted(classes, labeled)
     return classes, codes
+
+
+def _check_text(classes: NDArray[Any]) -> None:
+    """Raise InputError for a class that no file can hold, or that looks like another one.
+
+    The name of a folder that is no UTF-8 is such a class.
+    """
+    looks: dict[str, str] = {}
+    for name in classes.tolist() if classes.dtype.kind in "OU" else ():
+        try:
+            str(name).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"the class {name} is no valid Unicode; give it another name") from None
+        same = looks.setdefault(normalize("NFC", str(name)), str(name))
+        if same != str(name):
+            raise InputError(
+                f"the classes {same!r} and {name!r} differ in the form of their Unicode alone; bring the labels to "
+                f"one form, by unicodedata.normalize('NFC', label)"
+            )
 
 
 def held_out_rows(codes: Codes, fraction: float, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -61,8 +61,8 @@ class Column:
             return codes
         if self.kind == "binary":
             low, high = self.values
-            return np.asarray((column.astype(np.float64) - low) / (high - low), np.float32)[:, None]
-        return squash((column.astype(np.float64) - self.centre) / self.scale).astype(np.float32)[:, None]
+            return _in_units(column, low, high - low)
+        return _in_units(column, self.centre, self.scale)
 
     def decode(self, seen: NDArray[np.float32], *, exact: bool = False) -> NDArray[Any]:
         """Decode `(rows, width)` to `(rows,)`. Binary columns and categories take the nearest value.
@@ -77,6 +77,14 @@ class Column:
         if not exact and self.decimals is not None:
             numbers = np.round(numbers, self.decimals) + 0.0  # no -0
         return numbers if exact or self.ends is None else numbers.clip(*self.ends)
+
+
+def _in_units(column: NDArray[Any], centre: float, unit: float) -> NDArray[np.float32]:
+    """Numbers `(rows,)` as squashed distances from a centre, `(rows, 1)`; they are finite where the numbers are."""
+    largest = np.finfo(np.float64).max
+    with np.errstate(over="ignore"):
+        distance = (column.astype(np.float64) - centre) / unit
+    return squash(distance.clip(-largest, largest)).astype(np.float32)[:, None]
 
 
 def squash(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,4 +23,4 @@ __all__ = [
 
 def load(path: str | Path, *, device: str | None = None) -> MMCVAClassifier | MMVAClassifier:
     """Return the fitted estimator of a run folder, or of a folder that `save` wrote."""
-    return read_estimator(Path(path), CLASSIFIERS, device=device)  # type: ignore[no-any-return]
+    return read_estimator(path, CLASSIFIERS, device=device)  # type: ignore[no-any-return]

@@ -124,6 +124,9 @@ class GenerativeEstimator(
         x = self.codec_.encode(X)
         if isinstance(self.codec_, ImageCodec) and (line := self.codec_.other_scale(X)) is not None:
             warnings.warn(line, UserWarning, stacklevel=4)
+        if isinstance(self.codec_, TableCodec):
+            for line in self.codec_.unknown(X, x):
+                warnings.warn(line, UserWarning, stacklevel=4)
         return x
 
     def _filled(self, X: Any, *, rounds: int = 20, method: str = "auto", seed: int = 0) -> Values:
@@ -293,12 +296,12 @@ class GenerativeEstimator(
     def save(self, path: str | Path) -> None:
         """Write a folder with config.json, model.safetensors and metrics.csv. `load` executes no code from them."""
         check_is_fitted(self)
-        write_estimator(self, Path(path), {})
+        write_estimator(self, path, {})
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | None = None) -> Self:
         """Return the estimator that `save` wrote."""
-        return read_estimator(Path(path), {cls.__name__: cls}, device=device)  # type: ignore[no-any-return]
+        return read_estimator(path, {cls.__name__: cls}, device=device)  # type: ignore[no-any-return]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

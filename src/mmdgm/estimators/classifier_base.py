@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted
 
 from mmdgm.data import deadline
 from mmdgm.data.arrays import as_array
 from mmdgm.data.batches import Store
 from mmdgm.data.codecs import TableCodec
 from mmdgm.data.labels import (
+    as_labels,
     check_prior,
     class_factors,
     cost_table,
@@ -141,7 +142,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on the labeled rows."""
-        y = column_or_1d(y)
+        y = as_labels(y)
         labeled = np.flatnonzero(~is_unlabeled(y, self.unlabeled, classes=self.classes_))
         if not len(labeled):
             raise InputError("score needs labeled rows: y holds none")

@@ -156,11 +156,10 @@ def encoding_parts(columns: tuple[Column, ...]) -> list[Graph]:
 
 
 def numbers_part(columns: list[Column]) -> Graph:
-    """Return the graph from `numbers` to `scaled`: columns of numbers are squashed, those of two values are not."""
+    """Return the graph from `numbers` to `scaled`."""
     ends = [(c.centre, c.scale) if c.kind == "number" else (c.values[0], c.values[1] - c.values[0]) for c in columns]
     centre, unit = np.array(ends, np.float64).T
-    bulk = np.array([BULK if column.kind == "number" else np.finfo(np.float64).max for column in columns])
-    return written(NUMBERS, {"centre": centre, "unit": unit, "bulk": bulk, "zero": 0.0, "one": 1.0})
+    return written(NUMBERS, {"centre": centre, "unit": unit, "bulk": BULK, "zero": 0.0, "one": 1.0})
 
 
 def gaussian_part(gaussian: ShrunkGaussian, scale: Tensor) -> Graph:

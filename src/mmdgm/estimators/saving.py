@@ -18,7 +18,7 @@ from mmdgm.data.labels import is_nan
 from mmdgm.devices import pick_device, seeded
 from mmdgm.errors import InputError
 from mmdgm.estimators.display import Counts
-from mmdgm.files import FILES, read_together, tensor_bytes, tensors_from, write_together
+from mmdgm.files import FILES, place_of, read_together, tensor_bytes, tensors_from, write_together
 from mmdgm.models.configs import from_plain, to_plain
 from mmdgm.models.filler import Filler
 from mmdgm.models.row_sampler import RowSampler
@@ -30,8 +30,9 @@ FILLER, SAMPLER = "filler.", "sampler."  # prefixes of their tensors
 NAN, ITEMS = "(no number)", "(items)"  # in config.json
 
 
-def write_estimator(estimator: Any, folder: Path, more: Mapping[str, Any]) -> None:
+def write_estimator(estimator: Any, path: str | Path, more: Mapping[str, Any]) -> None:
     """Write a fitted estimator's files, all or none of them; `more` also goes into config.json."""
+    folder = place_of(path)
     tensors = {**estimator.model_.state_dict(), "fill": torch.from_numpy(estimator.fill_)}
     if estimator.filler_ is not None:
         tensors |= {FILLER + name: tensor for name, tensor in estimator.filler_.state_dict().items()}
@@ -64,8 +65,9 @@ def describe(estimator: Any) -> dict[str, Any]:
     }
 
 
-def read_estimator(folder: Path, kinds: Mapping[str, Any], *, device: str | None) -> Any:
+def read_estimator(path: str | Path, kinds: Mapping[str, Any], *, device: str | None) -> Any:
     """Return the estimator that `write_estimator` wrote; `kinds`: the allowed classes by name."""
+    folder = place_of(path)
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder} holds no saved estimator ({CONFIG} is missing)")
     saved, files = read_together(folder / CONFIG, (WEIGHTS, METRICS))

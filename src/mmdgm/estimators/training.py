@@ -32,6 +32,7 @@ from mmdgm.training.trainer import Trainer
 TELLING_STEPS = 30  # after fewer steps, a classifier of one class is only at its beginning
 LOOKED_AT, PORTION = 500, 100  # labeled rows, and those that go through the networks at once
 MAJORITY = 0.8  # the share of a class that may get all of them
+COMPILING = 600  # seconds of `max_time` from which a minute of compiling can pay
 GENTLER = 10  # the learning rate is divided by it when training is repeated
 
 
@@ -79,7 +80,8 @@ class Job:
             stopping = EarlyStopping(model, lambda: accuracy(model), patience=estimator.n_iter_no_change)
         refilled = self.store.observed is not None and estimator.filler_ is None
         with Display(type(estimator).__name__, estimator._console) as display:
-            summary = Trainer(model, training, fabric=fabric, stride=STRIDE).fit(
+            runs = 1 if deadline.left() > COMPILING else 0  # with 0, the step is not compiled
+            summary = Trainer(model, training, fabric=fabric, runs=runs, stride=STRIDE).fit(
                 self.store,
                 seed=self.seed,
                 reading=Reading(hide=0.0 if estimator.codec_.is_image else 0.2),

@@ -28,6 +28,8 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         X = as_floats(X)
     if isinstance(X, np.ndarray) and X.ndim in (3, 4):
+        if not X.size:
+            raise InputError(f"X has the shape {X.shape}, so there is nothing in it")
         kind = X.dtype if X.dtype in IMAGE_TYPES else np.float64
         X = check_array(X, allow_nd=True, ensure_all_finite="allow-nan", dtype=kind)
         if reset:

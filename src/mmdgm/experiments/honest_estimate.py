@@ -16,7 +16,7 @@ from sklearn.model_selection import PredefinedSplit
 
 from mmdgm.data.labeled_files import LabeledData
 from mmdgm.data.labels import is_unlabeled
-from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.errors import InputError, TrainingStopped, printable
 from mmdgm.estimators import KeepUnlabeled
 from mmdgm.estimators.fitting import FitRun
 from mmdgm.experiments.fit_runs import FitOptions, check_fit, fit_estimator
@@ -78,7 +78,7 @@ def add_estimate(data: LabeledData, folder: RunFolder, options: FitOptions, *, c
             raise InputError(f"{folder.path}: training has not finished; go on with it by --resume")
 
         def say(line: str) -> None:
-            console.print(f"{folder.path}: {line}", markup=False, highlight=False, soft_wrap=True)
+            console.print(printable(f"{folder.path}: {line}"), markup=False, highlight=False, soft_wrap=True)
 
         def keep(estimate: dict[str, Any] | None) -> None:
             result["estimate"] = estimate

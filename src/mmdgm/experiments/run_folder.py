@@ -20,11 +20,11 @@ from lightning_fabric import Fabric
 from rich.console import Console
 
 from mmdgm import estimators
-from mmdgm.errors import InputError, TrainingStopped
+from mmdgm.errors import InputError, TrainingStopped, printable
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
 from mmdgm.experiments.provenance import software
 from mmdgm.experiments.tracking import Tracking, tracking
-from mmdgm.files import claimed, read_json, write_json
+from mmdgm.files import claimed, place_of, read_json, write_json
 from mmdgm.progress import MetricsFile, Record
 from mmdgm.training.loop import checkpoint_step
 
@@ -59,7 +59,7 @@ class RunFolder:
 
 def load(path: str | Path, *, device: str | None = None) -> Estimator:
     """Return the fitted estimator of a run folder that a preset, `mmdgm fit` or `save` wrote."""
-    folder = RunFolder(Path(path))
+    folder = RunFolder(place_of(path))
     if inside := sorted(folder.path.glob("seed-*/config.json")):
         raise InputError(f"{path} holds several runs; choose one, for example {inside[0].parent}")
     if not folder.config.exists():
@@ -102,7 +102,7 @@ class Recording:
         return self.listeners[0].rows if isinstance(self.listeners[0], MetricsFile) else []
 
     def say(self, line: str) -> None:
-        self.console.print(f"{self.folder.path}: {line}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(printable(f"{self.folder.path}: {line}"), markup=False, highlight=False, soft_wrap=True)
 
     def stop(self, reason: str) -> None:
         self.tracking.close()

@@ -119,7 +119,7 @@ def render(title: str, lead: str, facts: Sequence[tuple[str, str, str]], section
     parts = {"title": title, "lead": lead, "facts": facts, "sections": sections}
     parts["style"] = Markup(style)  # noqa: S704 - our own file
     page: str = template("page.html").render(parts)
-    return page.encode()
+    return page.encode(errors="backslashreplace")  # a file name that is no UTF-8 has half characters
 
 
 @cache

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import torch
 from torch import Tensor
 
 from mmdgm.data.batches import Batches, Store
@@ -89,8 +90,7 @@ class Loop:
         """Run the rest of all stages, and return the summary."""
         self.model.train()
         images, epochs = 0, 0
-        waits = self.checkpoint is not None and self.trainer.fabric.world_size == 1
-        with postponed(waits) as self.signals, suppress(StopIteration):
+        with postponed(self.checkpoint is not None) as self.signals, suppress(StopIteration):
             while self.at.stage < len(self.parts):
                 self.run_stage()
                 self.at.stage, self.at.step = self.at.stage + 1, 0
@@ -126,6 +126,7 @@ class Loop:
             self.run_interval(part, end, schedule)
             seconds = time.monotonic() - started
             self.at.seconds += seconds
+            self.agree_on_signals()
             if self.signals and self.at.step < end:
                 self.save_and_end()
             metrics = {name: total / self.at.taken for name, total in self.at.sums.items()}
@@ -156,8 +157,18 @@ class Loop:
             )
             self.at.sums = {name: self.at.sums.get(name, 0.0) + number * mean for name, mean in means.items()}
             self.at.step, self.at.taken = some.start + number, self.at.taken + number
-            if self.is_over() or self.signals:
+            if self.is_over() or (self.signals and self.trainer.fabric.world_size == 1):
                 break
+
+    def agree_on_signals(self) -> None:
+        """Let a signal that one of several processes got end all of them, after the same step."""
+        fabric = self.trainer.fabric
+        if fabric.world_size == 1 or self.checkpoint is None:
+            return
+        mine = torch.tensor(max(self.signals, default=0))
+        number = int(cast(Tensor, fabric.all_reduce(mine, reduce_op="max")))
+        if number and not self.signals:
+            self.signals.append(number)
 
     def steps_done(self) -> int:
         """Return the number of steps so far, over all stages."""
@@ -216,6 +227,7 @@ class Loop:
 
     def save_and_end(self) -> None:
         self.save_if_good()
+        self.trainer.fabric.barrier()  # the launcher ends the first process soon after another one has ended
         raise StopIteration
 
     def save_if_good(self) -> None:
