@@ -56,7 +56,8 @@ def test_the_address_with_the_token_gives_a_cookie_that_opens_the_page(served):
     assert name == f"mmdgm-{served.port}"
     value, *attributes = rest.split("; ")
     assert {part.lower() for part in attributes} == {"httponly", "path=/", "samesite=strict"}
-    status, headers, body = ask(served, Cookie=f"other=1; {name}={value}")
+    others = 'a={"b": [1, "c"]} d; é=ü; =; x'  # of other programs on this computer
+    status, headers, body = ask(served, Cookie=f"{others}; {name}={value}".encode())
     assert status == 200
     assert body.startswith(b"<!doctype html>")
     assert {key: headers[key.lower()] for key in HEADERS} == HEADERS

@@ -1,5 +1,6 @@
 """The page Play in a real browser: draw, erase, see it classified and completed; by mouse, by file, by keys."""
 
+import base64
 import io
 import json
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmdgm import load
+from mmdgm import MMVAClassifier, load
 from mmdgm.app.image_play import ImagePlay
 from mmdgm.app.play import play_site
 from tests.app.conftest import running, watched_page
@@ -215,3 +216,25 @@ def test_empty_cells_are_filled_and_the_prediction_follows(chromium, table):
         page.locator("#fill-0:has-text('filled')").wait_for(state="detached")
         page.click("#row-holes")
         page.locator(".cell.missing").first.wait_for(state="attached")
+
+
+def test_colour_images_without_a_generator_by_class(chromium):
+    X = np.random.default_rng(0).random((20, 8, 8, 3))
+    model = MMVAClassifier(max_epochs=1, random_state=0, device="cpu", z=2).fit(X, np.array(["ja", "nein"] * 10))
+    with running(play_site(model, name="colours")) as server, watched_page(chromium, server, **STILL) as page:
+        page.locator("#drawing").wait_for()
+        page.fill("#colour", "#ff8000")
+        _, asked = last_answer(page, lambda: stroke(page, (0.5, 0.2), (0.5, 0.8)))
+        pixels = np.frombuffer(base64.b64decode(asked["pixels"]), np.uint8).reshape(8, 8, 3)
+        np.testing.assert_allclose(pixels.max(axis=(0, 1)), [255, 128, 0], atol=10)
+        assert predicted(page) in ("ja", "nein")
+        assert page.locator("#scores tr").count() == 2
+        page.check("[value=erase]")
+        stroke(page, (0.2, 0.5), (0.8, 0.5))
+        page.locator("#rounds").wait_for()
+        assert page.locator("#sliders input").count() == 2
+        assert not page.is_visible("#classes")
+        before = pixels_of(page, "chosen")
+        page.click("#random")
+        quiet(page)
+        assert pixels_of(page, "chosen") != before

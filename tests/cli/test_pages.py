@@ -30,27 +30,35 @@ def test_a_port_in_use_is_one_line(refused, trained):
         assert f"--port {port}: " in refused("app", trained, "--port", port, "--no-browser")
 
 
+def heed_signals():
+    """In a new process: its parent may be a job in the background, which ignores them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
-def test_the_page_answers_until_a_signal_ends_it(trained, number, line):
+def test_the_page_answers_until_a_signal_ends_it(trained):
     pytest.importorskip("uvicorn")
     words = [sys.executable, "-m", "mmdgm", "app", str(trained), "--no-browser", "--json", "--device", "cpu"]
-    environment = {**os.environ, "MMDGM_DATA": "/nonexistent", "PYTHONWARNINGS": "error"}
-
-    def heed():  # a parent in the background may ignore SIGINT
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    process = subprocess.Popen(
-        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
-    )
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "preexec_fn": heed_signals}
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    lines = {
+        signal.SIGINT: "interrupted",
+        signal.SIGTERM: "ended by SIGTERM",
+        signal.SIGHUP: "ended by SIGHUP",
+    }
+    processes = {number: subprocess.Popen(words, env=environment, **options) for number in lines}
     try:
-        lines = [process.stdout.readline() for _ in range(3)]
-        address = json.loads("".join(lines))["address"]
-        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        assert opener.open(address, timeout=20).read().startswith(b"<!doctype html>")
-        process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        for number, process in processes.items():
+            address = json.loads("".join(process.stdout.readline() for _ in range(3)))["address"]
+            opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            assert opener.open(address, timeout=20).read().startswith(b"<!doctype html>")
+            process.send_signal(number)
+            _, err = process.communicate(timeout=20)
+            assert process.returncode == 128 + number
+            assert err == f"mmdgm: {lines[number]}\n"
     finally:
-        process.kill()
-    assert process.returncode == 128 + number
-    assert err == f"mmdgm: {line}\n"
+        for process in processes.values():
+            process.kill()
+            process.communicate()

@@ -125,6 +125,18 @@ def test_rescaled_values_begin_where_training_values_do():
     np.testing.assert_allclose(codec.rescaled(np.array([0, 50, 100, NAN]), 100.0), [-1, 1, 3, NAN])
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "white"), [(0.0, 255.0, 255), (0.0, 256.0, 255), (0.0, 16.0, 16), (0.0, 1.0, 1), (-1.0, 1.0, 1)]
+)
+def test_pictures_become_images_on_the_scale_of_training(low, high, white):
+    codec = ImageCodec(size=(2, 3, 3), low=low, high=high)
+    unit = np.random.default_rng(0).random((4, 3, 2, 3), dtype=np.float32)
+    images = codec.from_unit(unit)
+    assert images.shape == (4, 2, 3, 3)
+    np.testing.assert_allclose(codec.unit(images), unit * (white - low) / (high - low), rtol=1e-5)
+    np.testing.assert_allclose(codec.from_unit(np.ones_like(unit)), white)
+
+
 def test_another_size_is_refused(bytes_):
     codec = ImageCodec.learn(bytes_)
     with pytest.raises(InputError, match=r"\(6, 12, 8\).*\(rows, 8, 12\)"):

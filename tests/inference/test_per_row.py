@@ -1,10 +1,12 @@
 """Noise that is each row's own, and chunks of one size."""
 
+import threading
+
 import numpy as np
 import torch
 from scipy.stats import kstest
 
-from mmdgm.inference.per_row import in_chunks, inference, row_noise
+from mmdgm.inference.per_row import chunk_size, few_rows, in_chunks, inference, row_noise
 
 
 def rows(n, seed=0):
@@ -57,3 +59,14 @@ def test_inference_leaves_mode_gradients_and_random_state_as_they_were():
     assert model.training
     assert torch.is_grad_enabled()
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_page_s_few_rows_go_in_small_chunks_in_its_own_thread_alone():
+    model, seen = torch.nn.Linear(1, 1), []
+    with few_rows():
+        assert chunk_size(model, (1, 28, 28)) == 8
+        other = threading.Thread(target=lambda: seen.append(chunk_size(model, (1, 28, 28))))
+        other.start()
+        other.join()
+    assert seen == [64]
+    assert chunk_size(model, (1, 28, 28)) == 64

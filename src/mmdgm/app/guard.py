@@ -8,10 +8,10 @@ that change something must come from a page of this server (Origin). Bodies are 
 import asyncio
 import hmac
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -85,11 +85,7 @@ class Guard:
             answer = RedirectResponse("/", status_code=303)
             answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
             return answer
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            cookies = SimpleCookie()
-        if self.cookie in cookies and self._is_token(cookies[self.cookie].value):
+        if self._is_token(cookie_parser(headers.get("cookie", "")).get(self.cookie, "")):
             return None
         return _line(403, "open the address with the token, as `mmdgm app` printed it")
 

@@ -1,10 +1,12 @@
 """The server of a page, for this computer alone: it binds to the loopback address and asks for a token."""
 
 import os
+import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
@@ -64,6 +66,24 @@ def bind(port: int | None) -> socket.socket:
     return listener
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, which ends in order also when its terminal is closed (SIGHUP)."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        hangup = getattr(signal, "SIGHUP", None)
+        in_main = threading.current_thread() is threading.main_thread()
+        with super().capture_signals():  # at its end, it raises the captured signals again
+            if hangup is None or not in_main or signal.getsignal(hangup) is signal.SIG_IGN:
+                yield
+                return
+            before = signal.signal(hangup, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(hangup, before)
+
+
 class PageServer:
     """A site behind its guard, at a port that is already bound."""
 
@@ -71,7 +91,7 @@ class PageServer:
         self.listener, self.token = bind(port), token_urlsafe(32)
         self.port = int(self.listener.getsockname()[1])
         guard = Guard(site=site, port=self.port, token=self.token, **limits)
-        self.server = uvicorn.Server(
+        self.server = _Server(
             uvicorn.Config(
                 guard,
                 log_level="warning",
@@ -79,6 +99,7 @@ class PageServer:
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
+                lifespan="off",
                 limit_concurrency=MOST_CONNECTIONS,
                 timeout_graceful_shutdown=2,
             )
@@ -90,7 +111,7 @@ class PageServer:
         return f"http://{LOOPBACK}:{self.port}/?token={self.token}"
 
     def run(self) -> None:
-        """Answer requests until SIGINT or SIGTERM, which is then raised again for the caller."""
+        """Answer requests until SIGINT, SIGTERM or SIGHUP, which is then raised again for the caller."""
         self.server.run(sockets=[self.listener])
 
     def stop(self) -> None:
