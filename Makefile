@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types tests bench faults house tables docs format clean
+.PHONY: demo test lint types tests bench faults house tables docs notebooks format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/few_labels.py
@@ -41,6 +41,10 @@ tables: $(VENV)/installed
 # the documentation as a site, in site/; a warning is an error
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# run the notebooks in docs/notebooks, and store what they print and show
+notebooks: $(VENV)/installed
+	$(BIN)/python docs/notebooks/execute.py
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .

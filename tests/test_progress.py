@@ -2,13 +2,10 @@
 
 import io
 import math
-import sys
-import types
 
 import pytest
 from rich.console import Console
 
-from mmdgm import progress
 from mmdgm.progress import Display, MetricsFile, Record, read_metrics
 
 
@@ -129,27 +126,3 @@ def test_a_terminal_gets_a_bar():
     assert "a run train" in text
     assert "40/40" in text
     assert "epoch 4/4" in text
-
-
-def test_tensorboard_gets_every_term_where_it_is_installed(tmp_path, monkeypatch):
-    written, made = [], []
-
-    class Writer:
-        def __init__(self, folder, purge_step):
-            made.append((folder, purge_step))
-
-        def add_scalar(self, name, value, step):
-            written.append((name, value, step))
-
-        def flush(self):
-            written.append("flushed")
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=Writer))
-    monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    assert progress.tensorboard(tmp_path) is None
-    monkeypatch.setattr(progress, "find_spec", lambda name: name)
-    progress.tensorboard(tmp_path, keep_steps=7)(record(step=9))
-    assert made == [(tmp_path, 8)]
-    assert written[-1] == "flushed"
-    assert ("learning_rate", record(step=9).learning_rate, 9) in written
-    assert len(written) == len(record(step=9).metrics) + 2

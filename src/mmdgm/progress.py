@@ -1,14 +1,13 @@
-"""Progress of training: a live display, metrics.csv, and TensorBoard events."""
+"""Progress of training: a live display, and metrics.csv."""
 
 import csv
 import io
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -200,19 +199,3 @@ def parse_metrics(content: bytes, path: Path) -> list[dict[str, Any]]:
 def _number(text: str) -> float:
     value = float(text)
     return int(value) if value.is_integer() and "." not in text and "e" not in text else value
-
-
-def tensorboard(folder: Path, *, keep_steps: int = 0) -> Callable[[Record], None] | None:
-    """Return a listener that writes TensorBoard events, or None if TensorBoard is not installed."""
-    if find_spec("tensorboard") is None:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(folder, purge_step=keep_steps + 1)
-
-    def write(record: Record) -> None:
-        for name, value in {**record.metrics, "learning_rate": record.learning_rate}.items():
-            writer.add_scalar(name, value, record.step)
-        writer.flush()
-
-    return write

@@ -1,13 +1,12 @@
 """Real servers in threads of this process, and Debian's Chromium (or Chrome) driven by playwright."""
 
-import os
-import shutil
 import threading
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+import browser
 from mmdgm import MMCVAClassifier
 
 pytest.importorskip("starlette", reason="the page needs starlette and uvicorn: pip install 'mmdgm[app]'")
@@ -53,16 +52,10 @@ def chromium():
 
     For a module, not longer: while it is there, playwright's event loop runs in this thread, and others cannot.
     """
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        pytest.skip("needs a browser: apt-get install chromium")
-    options = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=options)
-        yield browser
-        browser.close()
+    if reason := browser.MISSING:
+        pytest.skip(reason)
+    with browser.chromium() as started:
+        yield started
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from mmdgm.estimators import fitting, training
 from mmdgm.experiments import run_folder
 from mmdgm.experiments.fit_runs import FitOptions, check_fit, fit_run
 from mmdgm.experiments.run_folder import RunFolder
+from mmdgm.experiments.tracking import Tracking
 from mmdgm.files import read_json
 from mmdgm.progress import read_metrics
 from mmdgm.training.loop import checkpoint_step
@@ -43,12 +44,13 @@ def interrupt(monkeypatch, at):
     monkeypatch.setattr(fitting, "StagedTraining", functools.partial(fitting.StagedTraining, checkpoint_seconds=0.0))
     seen = []
 
-    def listener(record):
-        seen.append(record.step)
-        if len(seen) == at:
-            raise KeyboardInterrupt
+    class Listener(Tracking):
+        def __call__(self, record):
+            seen.append(record.step)
+            if len(seen) == at:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_folder, "tensorboard", lambda *_, **__: listener)
+    monkeypatch.setattr(run_folder, "tracking", lambda *_, **__: Listener({}))
     return seen
 
 

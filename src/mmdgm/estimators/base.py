@@ -24,10 +24,8 @@ from mmdgm.data.codecs import Codec, ImageCodec, TableCodec
 from mmdgm.data.fills import column_means, fill_from_neighbours, takes_long
 from mmdgm.devices import fabric_of_one
 from mmdgm.errors import InputError
-from mmdgm.estimators.fitting import (
-    STRIDE,
-    likelihood_of,
-)
+from mmdgm.estimators.display import Counts, SummaryInNotebooks, counts_of, some_rows
+from mmdgm.estimators.fitting import STRIDE, likelihood_of
 from mmdgm.estimators.parameters import check_parameters
 from mmdgm.estimators.saving import read_estimator, write_estimator
 from mmdgm.estimators.validation import tell_inputs, validated
@@ -43,12 +41,18 @@ Labels = NDArray[np.int64]  # class numbers; −1: unlabeled
 Network = Literal["auto", "mlp", "conv"]
 
 
-class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class GenerativeEstimator(
+    SummaryInNotebooks,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    ABC,
+):
     """A deep generative model behind scikit-learn's interface.
 
     A fitted estimator has `model_`, the torch module; `codec_`, which turns arrays into inputs; `fill_`, the start
     values of missing entries; `filler_`, the model of a table's missing values; `sampler_`, what a table's new rows
-    have beside the decoder's means; `config_`, the settings and networks of the model.
+    have beside the decoder's means; `config_`, the settings and networks of the model; `counts_`, what was trained on.
     """
 
     _config_class: ClassVar[type[VAEConfig]]
@@ -59,6 +63,8 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     filler_: Filler | None = None  # tables have one
     sampler_: RowSampler | None = None  # tables that are generated have one
     config_: VAEConfig
+    counts_: Counts | None = None  # of the training rows; None: saved by an earlier version
+    _some_rows: NDArray[Any] | None = None  # of the training rows; never written to a file
 
     # --- what subclasses define --------------------------------------------------------------------------
 
@@ -169,6 +175,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Learn the codec and start values from X; return the rows as network inputs, and a seed."""
         check_parameters(self.get_params(deep=False), self._config_class, optional=self._optional)
         X = self._validate_X(X, reset=not self._going_on())
+        self.counts_, self._some_rows = counts_of(X), some_rows(X, images=len(X.shape) > 2)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self._going_on():
             self.codec_ = self._learn_codec(X)
@@ -295,6 +302,7 @@ class GenerativeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        state.pop("_some_rows", None)
         if "model_" in state:
             state["model_"] = copy.deepcopy(state["model_"]).cpu()
         return state

@@ -1,5 +1,6 @@
 """The base class of both classifiers: labels, fitting, scores."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -61,6 +62,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeEstimator):  # type: ignor
         with self._all_or_nothing():
             x, seed = self._learn_inputs(X)
             self.classes_ = classes
+            labeled_per_class = tuple(np.bincount(codes[codes >= 0], minlength=len(classes)).tolist())
+            assert self.counts_ is not None
+            self.counts_ = replace(self.counts_, labeled_per_class=labeled_per_class)
             check_prior(self.class_prior, classes)
             cost = cost_table(self.cost_matrix, classes)
             rng = np.random.RandomState(seed)

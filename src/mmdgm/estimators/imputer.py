@@ -12,6 +12,7 @@ from mmdgm.data.codecs import Codec
 from mmdgm.data.labels import holds_classes
 from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.estimators.classifiers import MMCVAClassifier
+from mmdgm.estimators.display import SummaryInNotebooks
 from mmdgm.estimators.parameters import check_parameters, store_parameters
 from mmdgm.estimators.training import Job
 from mmdgm.estimators.validation import tell_inputs
@@ -46,7 +47,7 @@ class GenerativeModel(GenerativeEstimator):
         return VAEConfig(**self._networks(codec), linear=not codec.is_image)
 
 
-class MaxMarginImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MaxMarginImputer(SummaryInNotebooks, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fills missing values (NaN) with a deep generative model's posterior mean, for pipelines.
 
     If `fit` gets labels, the model is an `MMCVAClassifier`, which fills images according to the predicted class.

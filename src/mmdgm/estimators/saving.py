@@ -6,6 +6,7 @@ config.json   the estimator's parameters, the codec from arrays to inputs, the s
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from mmdgm.data.codecs import TableCodec, codec_from_json
 from mmdgm.data.labels import is_nan
 from mmdgm.devices import pick_device, seeded
 from mmdgm.errors import InputError
+from mmdgm.estimators.display import Counts
 from mmdgm.files import FILES, read_together, tensor_bytes, tensors_from, write_together
 from mmdgm.models.configs import from_plain, to_plain
 from mmdgm.models.filler import Filler
 from mmdgm.models.row_sampler import RowSampler
 from mmdgm.progress import metrics_bytes, parse_metrics
+from mmdgm.settings import from_json
 
 CONFIG, WEIGHTS, METRICS = "config.json", "model.safetensors", "metrics.csv"
 FILLER, SAMPLER = "filler.", "sampler."  # prefixes of their tensors
@@ -55,6 +58,7 @@ def describe(estimator: Any) -> dict[str, Any]:
         "classes_dtype": None if classes is None else classes.dtype.str,
         "n_features_in": estimator.n_features_in_,
         "feature_names_in": None if names is None else list(names),
+        "counts": None if estimator.counts_ is None else asdict(estimator.counts_),
         "n_iter": estimator.n_iter_,
         "n_iter_planned": estimator.n_iter_planned_,
     }
@@ -93,6 +97,8 @@ def _restore(kind: Any, saved: Mapping[str, Any], files: Mapping[str, bytes], fo
     if saved["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.array(saved["feature_names_in"], dtype=object)
     estimator.n_iter_, estimator.n_iter_planned_ = saved["n_iter"], saved["n_iter_planned"]
+    if saved.get("counts") is not None:
+        estimator.counts_ = from_json(Counts, saved["counts"])
     estimator.history_ = parse_metrics(files.get(METRICS, b""), folder / METRICS)
     tensors = tensors_from(files[WEIGHTS], folder / WEIGHTS, checked=FILES in saved)
     if broken := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None):

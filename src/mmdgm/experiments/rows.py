@@ -16,6 +16,7 @@ from mmdgm.data.codecs import ImageCodec
 from mmdgm.data.contrast import cached_contrast
 from mmdgm.data.datasets import Dataset, Images, Labels, channels_last
 from mmdgm.data.splits import group_split, labeled_draw, validation_split
+from mmdgm.estimators.display import Counts
 from mmdgm.experiments.configs import Config
 from mmdgm.propagation.graph import HANDWRITING, Neighbours, weights
 from mmdgm.propagation.propagate import (
@@ -111,6 +112,12 @@ def with_propagated(store: Store, images: ImageGraph, *, share: float) -> tuple[
         for name, near in images.others.items()
     }
     return store._replace(guess=torch.from_numpy(guess)), predicted
+
+
+def training_counts(rows: Rows, n_classes: int) -> Counts:
+    """Return what the estimator of a run says of its training rows."""
+    per_class = np.bincount(rows.y[rows.y >= 0], minlength=n_classes)
+    return Counts(rows=len(rows.y), values=rows.x.size, missing_values=0, labeled_per_class=tuple(per_class.tolist()))
 
 
 def counts(dataset: Dataset, rows: Rows) -> dict[str, Any]:

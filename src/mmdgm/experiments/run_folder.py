@@ -23,8 +23,9 @@ from mmdgm import estimators
 from mmdgm.errors import InputError, TrainingStopped
 from mmdgm.estimators import MMCVAClassifier, MMVAClassifier
 from mmdgm.experiments.provenance import software
+from mmdgm.experiments.tracking import Tracking, tracking
 from mmdgm.files import claimed, read_json, write_json
-from mmdgm.progress import MetricsFile, Record, tensorboard
+from mmdgm.progress import MetricsFile, Record
 from mmdgm.training.loop import checkpoint_step
 
 Estimator = MMCVAClassifier | MMVAClassifier
@@ -80,6 +81,7 @@ class Recording:
     console: Console
     kept: int = 0  # steps done before a resume
     listeners: list[Callable[[Record], None]] = field(default_factory=list)
+    tracking: Tracking = field(default_factory=lambda: Tracking({}))
 
     def __post_init__(self) -> None:
         self.kept = checkpoint_step(self.folder.checkpoint) if self.resume else 0
@@ -91,8 +93,8 @@ class Recording:
         write_json(self.folder.result, self.result)
         if self.resume:
             self.say(f"going on from step {self.kept}")
-        events = tensorboard(self.folder.path / "tensorboard", keep_steps=self.kept)
-        self.listeners = [MetricsFile(self.folder.metrics, keep_steps=self.kept), *([events] if events else [])]
+        self.tracking = tracking(self.folder.path, keep_steps=self.kept)
+        self.listeners = [MetricsFile(self.folder.metrics, keep_steps=self.kept), self.tracking]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -103,12 +105,14 @@ class Recording:
         self.console.print(f"{self.folder.path}: {line}", markup=False, highlight=False, soft_wrap=True)
 
     def stop(self, reason: str) -> None:
+        self.tracking.close()
         write_json(self.folder.result, {**self.result, "status": "stopped", "reason": reason})
 
     def finish(self, figures: Mapping[str, Any]) -> dict[str, Any]:
         """Write and return the result of a finished run."""
         self.result |= {"status": "done", **figures}
         write_json(self.folder.result, self.result)
+        self.tracking.finish(self.folder.figures)
         return self.result
 
     @contextmanager
@@ -121,6 +125,7 @@ class Recording:
                 self.stop(str(error))
             raise
         except KeyboardInterrupt:
+            self.tracking.close()
             with suppress(InputError):  # a damaged checkpoint
                 step = checkpoint_step(self.folder.checkpoint)
                 kept = f"the checkpoint is {self.folder.checkpoint}" if step else "there is no checkpoint yet"

@@ -29,6 +29,7 @@ from mmdgm.experiments.rows import (
     load_dataset,
     split_rows,
     store_of,
+    training_counts,
     with_propagated,
 )
 from mmdgm.experiments.run_folder import Estimator, Recording, RunFolder, check_folder, claimed_by_first_rank
@@ -191,6 +192,7 @@ class _PresetRuns:
         recording = Recording(folder, {"preset": config.preset, **about, **self._start(rows)}, resume, self.console)
         self.fabric.barrier()  # before the first rank writes
         estimator = estimator_of(config, dataset, seed)
+        estimator.counts_ = training_counts(rows, dataset.n_classes)
         recording.begin({**describe(estimator), "run": about})
         if trainer.compiles_next(store):
             self.console.print("compiling the training step, which takes up to a minute …", highlight=False)

@@ -9,6 +9,7 @@ from PIL import Image
 
 from mmdgm.data.codecs import ImageCodec
 from mmdgm.data.masks import rect
+from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.inference.imputation import impute, missing_mse
 from mmdgm.report import charts
 from mmdgm.report.figures import as_pictures, sample_grid
@@ -22,7 +23,7 @@ QUICK_VALUES = 32 * 32 * 3  # for images of more values, the posterior mean take
 LARGEST_SIDE = 48  # larger images are made smaller, so that the report stays small
 
 
-def pictures(estimator: Estimator, X: NDArray[Any]) -> NDArray[np.float32]:
+def pictures(estimator: GenerativeEstimator, X: NDArray[Any]) -> NDArray[np.float32]:
     """Return images on the scale of the data as `(rows, 1 or 3, height, width)` in [0, 1]; NaN: missing."""
     assert isinstance(estimator.codec_, ImageCodec)
     return np.stack([_small(picture) for picture in as_pictures(estimator.codec_, X[None])[0]])

@@ -115,15 +115,16 @@ class Section:
 def render(title: str, lead: str, facts: Sequence[tuple[str, str, str]], sections: Sequence[Section]) -> bytes:
     """Return the page. `facts`: the most important figures, as (name, value, remark)."""
     colours = {"light": variables(LIGHT), "dark": variables(DARK)}
-    style = _template("style.css").render(colours)
+    style = template("style.css").render(colours)
     parts = {"title": title, "lead": lead, "facts": facts, "sections": sections}
     parts["style"] = Markup(style)  # noqa: S704 - our own file
-    page: str = _template("page.html").render(parts)
+    page: str = template("page.html").render(parts)
     return page.encode()
 
 
 @cache
-def _template(name: str) -> Any:
+def template(name: str) -> Any:
+    """Return a template of this folder, in which text is escaped."""
     loader = FileSystemLoader(FOLDER)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

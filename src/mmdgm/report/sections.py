@@ -25,7 +25,8 @@ def terms_of(history: list[dict[str, Any]]) -> list[str]:
 def training(run: Run) -> Section:
     """What was trained on what."""
     counts, result = run.counts, run.result
-    rows = [("Model", run.model), ("Estimator", type(run.estimator).__name__), ("Trained on", run.data)]
+    kind = type(run.estimator).__name__
+    rows = [("Model", run.model), *([("Estimator", kind)] if kind != run.model else []), ("Trained on", run.data)]
     rows += [(name.capitalize(), f"{counts[key]:,} rows") for name, key in COUNTS.items() if counts.get(key)]
     if counts.get("columns") or counts.get("shape"):
         rows.append(("Shape", " × ".join(map(str, counts["shape"]))))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mmdgm.data.arrays import missing_entries
 from mmdgm.data.codecs import TableCodec
 from mmdgm.data.tables import Column, unsquash
+from mmdgm.estimators.base import GenerativeEstimator
 from mmdgm.report.figures import sample_grid
 from mmdgm.report.page import Block, Grid, Section, Text
 from mmdgm.report.subject import ABSENT, Estimator, Judgement
@@ -37,36 +38,37 @@ def described(column: Column) -> str:
 
 def columns(estimator: Estimator, judged: Judgement) -> Section:
     """The columns: kind, range, missing values, mean fill, and how well hidden values are filled."""
-    assert isinstance(estimator.codec_, TableCodec)
-    known, X = estimator.codec_.table.columns, judged.rows.x
-    means = estimator.codec_.decode(estimator.fill_[None])[0]
-    missing = missing_entries(X).mean(axis=0)
-    fills = fill_errors(estimator, X[:TESTED])
-    rows = [
-        [each.name, each.kind, described(each), f"{100 * missing[i]:.0f} %", cell(means[i]), *fills[i]]
-        for i, each in enumerate(known[:COLUMNS])
-    ]
-    header = [
-        "column",
-        "kind",
-        "range or values",
-        "missing",
-        "mean or mode",
-        "error of fills",
-        "error of the mean",
-    ]
+    X = judged.rows.x
     blocks: list[Block] = [
-        Grid(f"{len(rows)} of {len(known)} columns" if len(rows) < len(known) else "Columns", header, rows),
-        Text(
-            f"Every fifth observed value of {min(TESTED, len(X)):,} rows ({judged.rows.place}) was hidden and filled. "
-            f"Errors are root mean squared errors in standard deviations of the hidden values, or shares of wrong "
-            f"values. {ABSENT}: too few values."
-        ),
+        columns_grid(estimator, X),
+        Text(fills_note(judged.rows.place if len(X) <= TESTED else f"the first {TESTED} of {judged.rows.place}")),
     ]
     return Section("Columns and their fills", blocks)
 
 
-def fill_errors(estimator: Estimator, X: NDArray[Any]) -> list[tuple[str, str]]:
+def fills_note(rows: str) -> str:
+    """Return what the errors of fills are."""
+    return (
+        f"Every fifth observed value of {rows} was hidden and filled. Errors are root mean squared errors in standard "
+        f"deviations of the hidden values, or shares of wrong values. {ABSENT}: too few values."
+    )
+
+
+def columns_grid(estimator: GenerativeEstimator, X: NDArray[Any] | None, *, most: int = COLUMNS) -> Grid:
+    """Return the columns with their kind and range; with rows X, also their missing values and errors of fills."""
+    assert isinstance(estimator.codec_, TableCodec)
+    known = estimator.codec_.table.columns
+    means = estimator.codec_.decode(estimator.fill_[None])[0]
+    rows = [[each.name, each.kind, described(each), cell(means[i])] for i, each in enumerate(known[:most])]
+    header = ["column", "kind", "range or values", "mean or mode"]
+    if X is not None:
+        missing, fills = missing_entries(X).mean(axis=0), fill_errors(estimator, X[:TESTED])
+        header = [*header[:3], "missing", header[3], "error of fills", "error of the mean"]
+        rows = [[*row[:3], f"{100 * missing[i]:.0f} %", row[3], *fills[i]] for i, row in enumerate(rows)]
+    return Grid(f"{len(rows)} of {len(known)} columns" if len(rows) < len(known) else "Columns", header, rows)
+
+
+def fill_errors(estimator: GenerativeEstimator, X: NDArray[Any]) -> list[tuple[str, str]]:
     """Return the error of the model's fills and of the mean (or most frequent value), per column, as text.
 
     Errors are root mean squared errors in standard deviations, or shares of wrong values.
