@@ -122,6 +122,26 @@ def test_the_same_seed_gives_the_same_run_as_python_does(answer, own):
     np.testing.assert_array_equal(model.class_scores(data.x), library.load("again").class_scores(data.x))
 
 
+def test_a_file_of_costs_is_kept_in_the_run_and_must_fit_its_resumption(answer, refused, own, tmp_path):
+    (costs := tmp_path / "costs.csv").write_text("true,1,0\n0,7,0\n1,0,0\n")
+    words = ("fit", own / "columns.npz", "--run-dir", tmp_path / "run", "--model", "mmva", "--seed", 1, *SHORT)
+    result = answer(*words, "--cost-matrix", costs)
+    assert result["cost_matrix"] == [[0, 2], [0, 0]]
+    run, data = library.load(tmp_path / "run", device="cpu"), read_data(own / "columns.npz")
+    np.testing.assert_array_equal(run.cost_matrix, result["cost_matrix"])
+    model = MMVAClassifier(max_epochs=2, random_state=1, device="cpu", cost_matrix=[[0, 2], [0, 0]])
+    model.fit(data.x, data.y)
+    np.testing.assert_array_equal(run.class_scores(data.x), model.class_scores(data.x))
+    plain = library.load(own / "columns", device="cpu").class_scores(data.x)
+    assert not np.array_equal(run.class_scores(data.x), plain)
+    assert answer(*words, "--cost-matrix", costs, "--resume") == result
+    line = refused(*words, "--resume", watched=[tmp_path / "run"])
+    assert "with cost_matrix=[[0.0, 2.0], [0.0, 0.0]], not None" in line
+    costs.write_text("true,1,0\n0,7,0\n2,0,0\n")
+    assert "the class '1'" in refused(*words[:3], tmp_path / "no", "--cost-matrix", costs, watched=[tmp_path / "run"])
+    assert not (tmp_path / "no").exists()
+
+
 def test_minus_one_is_a_class_beside_another_marker(answer, tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 2))
     y = np.where(np.arange(60) % 3, np.sign(x[:, 0]), np.nan)

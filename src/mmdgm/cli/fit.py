@@ -1,5 +1,6 @@
 """The command `mmdgm fit`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mmdgm.cli.common import Device, Json, Labels, Seed, err, out, path, print_json, say
+from mmdgm.data.cost_files import read_costs
 from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import pick_device
 from mmdgm.errors import printable
@@ -41,6 +43,14 @@ def fit(
         typer.Option(metavar="HxW", help="Of a folder of images: what they are resized to [default: 32x32]."),
     ] = None,
     model: Annotated[str, typer.Option(help=f"{' or '.join(MODELS)}: mmcva for few labels, mmva for many.")] = "mmcva",
+    cost_matrix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A CSV file of relative costs of errors: classes in the header and in the first column, a row per "
+            "true class.",
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: by their number.")] = None,
     max_time: Annotated[
         float | None,
@@ -72,6 +82,8 @@ def fit(
     check_fit(folder, options, data, resume)
     own = read_data(data, target=target, unlabeled=unlabeled, size=size, labels=labels)
     say(own.notes)
+    if cost_matrix is not None:
+        options = replace(options, cost_matrix=read_costs(cost_matrix, own.classes))
     result = fit_run(own, folder, options, console=err, resume=resume)
     if not no_estimate:
         result = add_estimate(own, folder, options, console=err)

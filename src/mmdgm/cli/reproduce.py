@@ -12,7 +12,7 @@ from rich.table import Table
 from mmdgm.cli.common import DataDir, Device, Json, err, out, path, print_json, report_files
 from mmdgm.devices import pick_device
 from mmdgm.errors import InputError
-from mmdgm.experiments.paper import conditional_figures, figures, svhn_figures
+from mmdgm.experiments.paper import conditional_figures, figures, s3vm_grid, svhn_figures
 from mmdgm.experiments.paper.conditional_figures import make_conditional_figures
 from mmdgm.experiments.paper.runner import Reproduction
 from mmdgm.experiments.paper.sheets import Sheet
@@ -25,6 +25,7 @@ FIGURES: dict[str, Callable[[Reproduction], list[Path]]] = {
         for what in (conditional_figures.MNIST, conditional_figures.NORB)
     },
     conditional_figures.SVHN.name: svhn_figures.make_svhn_figures,
+    s3vm_grid.NAME: s3vm_grid.make_s3vm_grid,
 }
 WHAT = (*TABLES, *FIGURES)
 

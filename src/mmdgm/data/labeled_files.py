@@ -37,6 +37,11 @@ class LabeledData:
     notes: list[str] = field(default_factory=list)
     files: list[str] | None = None  # of images, relative to their folder
 
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes, in their sorted order."""
+        return list(self.counts()["labeled_per_class"])
+
     def counts(self) -> dict[str, Any]:
         """Numbers of rows of each kind. Raises InputError if no classifier can learn from the labels."""
         with warnings.catch_warnings():

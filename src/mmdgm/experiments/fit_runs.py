@@ -41,6 +41,7 @@ class FitOptions:
     seed: int = 0
     epochs: int | None = None
     max_time: float | None = None
+    cost_matrix: list[list[float]] | None = None
     device: str = "auto"
 
     def estimator(self, data: LabeledData) -> Estimator:
@@ -53,6 +54,7 @@ class FitOptions:
             unlabeled=data.unlabeled,
             max_epochs=self.epochs,
             max_time=self.max_time,
+            cost_matrix=self.cost_matrix,
             device=self.device,
         )
 
@@ -62,14 +64,16 @@ def check_fit(
 ) -> None:
     """Raise InputError if a folder holds a run that must not be overwritten, or cannot be resumed like this.
 
-    `counts` of the data, if they are known: a run must continue with the rows and labels of its start.
+    `counts` of the data, if they are known: a run must continue with the rows, labels and costs of its start.
     """
 
     def differences(about: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         if "data" not in about:
             raise InputError(f"{folder.path} holds a run of a preset; go on with it by `mmdgm train --resume`")
-        now = {"data": str(data.resolve()), "model": options.model, "epochs": options.epochs}
-        before = {"data": about["data"]["place"], **about["options"]}
+        now: dict[str, Any] = {"data": str(data.resolve()), "model": options.model, "epochs": options.epochs}
+        before = {"data": about["data"]["place"], "cost_matrix": None, **about["options"]}
+        if counts is not None:  # a file of costs is read with the data
+            now["cost_matrix"] = options.cost_matrix
         yield from ((key, before[key], value) for key, value in now.items() if before[key] != value)
         rows = {key: value for key, value in (counts or {}).items() if key != "path"}
         yield from ((key, about["data"][key], value) for key, value in rows.items() if about["data"][key] != value)

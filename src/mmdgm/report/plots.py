@@ -1,8 +1,9 @@
 """Figures from arrays and metric rows. This module does not train or load models."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +135,45 @@ def save_lines(path: Path, lines: dict[str, dict[int, float]], *, levels: dict[s
     axis.set_xticks(sorted({place for points in lines.values() for place in points}))
     axis.grid(alpha=0.3)
     axis.legend(frameon=False, fontsize=8)
+    _save(path, figure)
+
+
+class HeatMap(NamedTuple):
+    """A table of figures to draw in colour."""
+
+    title: str
+    values: NDArray[Any]  # (rows, columns)
+    rows: list[str]
+    columns: list[str]
+    marked: tuple[int, int]  # a cell of interest; the smallest value is marked too
+
+
+def save_heat_maps(path: Path, maps: Sequence[HeatMap], *, x: str, y: str, values: str, columns: int = 4) -> None:
+    """Write heat maps in lines, with their figures. The smallest has a solid frame, the marked cell a dashed one.
+
+    Colours go from the smallest figure to twice as much.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    lines = -(-len(maps) // columns)
+    figure = Figure(figsize=(3.1 * columns, 3.6 * lines), layout="constrained", dpi=100)
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    lowest = min(float(part.values.min()) for part in maps)
+    for axis, part in zip(axes, maps, strict=False):
+        axis.imshow(part.values, vmin=lowest, vmax=2 * lowest, cmap="viridis_r", aspect="auto")
+        for (i, j), value in np.ndenumerate(part.values):
+            colour = "white" if value > 1.6 * lowest else "black"
+            axis.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=8, color=colour)
+        best = divmod(int(part.values.argmin()), part.values.shape[1])
+        for (i, j), style in ((best, "-"), (part.marked, "--")):
+            look: dict[str, Any] = {"edgecolor": "red", "linewidth": 2.2, "linestyle": style, "clip_on": False}
+            axis.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, **look))
+        axis.set_title(part.title, fontsize=9)
+        axis.set_xticks(range(len(part.columns)), part.columns, fontsize=8)
+        axis.set_yticks(range(len(part.rows)), part.rows, fontsize=8)
+        axis.set(xlabel=x, ylabel=y)
+    figure.suptitle(f"{values}; solid frame: the smallest, dashed frame: the paper's choice", fontsize=10)
     _save(path, figure)
 
 

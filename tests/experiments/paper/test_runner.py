@@ -75,7 +75,8 @@ def test_quick_tables_and_figures(mmdgm, tmp_path):
     trained = (tmp_path / "runs" / "mnist-va" / "seed-0" / "model.safetensors").stat().st_mtime_ns
     code, printed, err = mmdgm("reproduce", "table4", *out, "--json")
     assert code == 0, err
-    drawn, means = json.loads(printed)
+    drawn, means, origins = json.loads(printed)
+    assert [row[:2] for row in origins["rows"][1:]] == [[cell, "0"] for cell in (*paper.TABLE_4_PRESETS, *BASELINES)]
     assert len(drawn["rows"]) == len(means["rows"]) == 3
     assert means["rows"][0][-2:] == ["10 nearest", "one Gaussian"]
     assert " 200 training images" in means["notes"][0]
@@ -157,7 +158,7 @@ def test_quick_table_and_figures_of_svhn(mmdgm, tmp_path):
     out = ("--quick", "--out", tmp_path, "--device", "cpu", "--data-dir", tmp_path / "data")
     code, printed, err = mmdgm("reproduce", "table2", *out, "--json")
     assert code == 0, err
-    ((_, *rows),) = [sheet["rows"] for sheet in json.loads(printed)]
+    (_, *rows), _ = [sheet["rows"] for sheet in json.loads(printed)]
     assert [row[4] for row in rows] == ["1"] * 5 + ["–"] * 5
     assert all(row[0].endswith("(quick)") for row in rows[:5])
     assert [row[3] == "–" for row in rows[:5]] == [False, False, False, True, False]  # the CNN has no bound
@@ -203,16 +204,16 @@ def test_a_table_goes_without_a_run_that_was_stopped_and_says_so(tmp_path, monke
     table = dataclasses.replace(TABLES["table1"], presets=("mnist-va", "mnist-mmva"))
     console = Console(file=io.StringIO())
     work = Reproduction(out=tmp_path, seeds=1, quick=True, console=console, device="cpu")
-    (sheet,), _ = work.make(table)
+    (sheet, _), _ = work.make(table)
     counts = {row[0]: row[3] for row in sheet.rows}
     assert (counts["VA+Pegasos (quick)"], counts["MMVA"]) == ("1", "0")
     (note,) = [note for note in sheet.notes if "not counted" in note]
     assert note.startswith("mnist-mmva seed 0 ")
     assert "mnist-mmva: seed 0 stopped" in console.file.getvalue()
     said = console.file.tell()
-    assert work.make(table)[0] == [sheet]
+    assert work.make(table)[0][0] == sheet
     other = dataclasses.replace(table, name="another")
-    assert work.make(other)[0] == [sheet]
+    assert work.make(other)[0][0] == sheet
     assert console.file.tell() == said  # it is not tried again
 
 
@@ -230,8 +231,9 @@ def test_a_table_shows_the_seeds_that_it_says_of_runs_that_others_share(tmp_path
     assert len(runner.read_results(tmp_path, no_number)["mnist-mmcva-100"]) == 5
 
     work = Reproduction(out=tmp_path, seeds=4, quick=False, console=Console(file=io.StringIO()))
-    (sheet,), _ = work.make(dataclasses.replace(no_number, draw=None))
+    (sheet, origins), _ = work.make(dataclasses.replace(no_number, draw=None))
     assert sheet.rows[0] == ["100", "1.00 ± 0.00", "4"]
+    assert origins.rows == [["mnist-mmcva-100", "0–3", "unknown"]]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["label-curve.md", "runs"]
 
 

@@ -1,7 +1,7 @@
 """The paper's tables: its own figures, and how ours stand beside them."""
 
 from mmdgm.experiments.paper import printed as paper
-from mmdgm.experiments.paper.sheets import mean_and_deviation
+from mmdgm.experiments.paper.sheets import mean_and_deviation, origins, ranges
 from mmdgm.experiments.paper.supervised import preset_of
 from mmdgm.experiments.paper.tables import TABLES
 from mmdgm.experiments.presets import find_preset
@@ -34,3 +34,20 @@ def test_table_3_stands_beside_the_paper_s():
     assert sheet.rows[1] == ["1", "1.80 ± 0.14", "1.86", "−95.70 ± 0.28", "−95.86", "2"]
     assert sheet.rows[2] == ["10", "–", "0.88", "–", "−95.90", "0"]
     assert "| 1 | 1.80 ± 0.14 | 1.86 | −95.70 ± 0.28 | −95.86 | 2 |" in sheet.markdown()
+
+
+def test_every_cell_has_its_seeds_and_commits():
+    one, two = {"git_commit": "1234567890"}, {"git_commit": "abcdefabcd+changes"}
+    results = {
+        "mnist-va": [{"seed": 0, **one}, {"seed": 1, **two}, {"seed": 2, **one}],
+        "mnist-cnn": [{"seed": 0, **two, "trained": one}, {"seed": 3, **one, "trained": one}],
+        "mnist-mmva": [{"seed": 4, **two}],
+        "mnist-conv-va": [],
+    }
+    assert origins("Table 1", results).rows == [
+        ["mnist-va", "0–2", "1234567 (seeds 0, 2); abcdefa+changes (seed 1)"],
+        ["mnist-cnn", "0, 3", "abcdefa+changes, trained with 1234567 (seed 0); 1234567 (seed 3)"],
+        ["mnist-mmva", "4", "abcdefa+changes"],
+        ["mnist-conv-va", "–", "–"],
+    ]
+    assert ranges([4, 0, 2, 1]) == "0–2, 4"

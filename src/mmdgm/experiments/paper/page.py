@@ -44,7 +44,7 @@ def _table(folder: Path, table: Table) -> Section | None:
             file = Path(place) / f"{table.name}.png"
             table.draw(file, results)
             blocks.append(Picture(_source(file), f"chart of {table.name}: its numbers are in the table", table.name))
-    return Section(table.name.replace("-", " ").capitalize().replace("Table", "Table "), blocks)
+    return Section(table.title, blocks)
 
 
 def _pictures(folder: Path) -> Iterator[Block]:

@@ -24,7 +24,7 @@ from mmdgm.experiments.configs import Config, differing_settings
 from mmdgm.experiments.paper.baselines import IMPUTERS
 from mmdgm.experiments.paper.patterns import mask_of, missing_pixels, unit_images
 from mmdgm.experiments.paper.printed import TABLE_4
-from mmdgm.experiments.paper.sheets import MISSING, RUNS, SEEDS, Sheet, Table, markdown
+from mmdgm.experiments.paper.sheets import MISSING, RUNS, SEEDS, Sheet, Table, markdown, origins
 from mmdgm.experiments.presets import find_preset
 from mmdgm.experiments.provenance import software
 from mmdgm.experiments.run_folder import Estimator, RunFolder, load
@@ -96,7 +96,7 @@ class Reproduction:
         for name in table.baselines:
             if not (file := self.missing_file(name, 0)).exists():
                 write_json(file, self.measure_baseline(name))
-        sheets = lay_out(self.out, table)
+        sheets = [*lay_out(self.out, table), origins(table.title, read_results(self.out, table))]
         files = [self.out / f"{table.name}.md"]
         write_whole(files[0], markdown(sheets).encode())
         if table.draw:

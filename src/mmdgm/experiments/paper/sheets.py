@@ -49,6 +49,11 @@ class Table:
     seeds: Mapping[str, int] = field(default_factory=dict)
     draw: Callable[[Path, Results], None] | None = None  # its picture
 
+    @property
+    def title(self) -> str:
+        """The name in words: Table 1, Label curve."""
+        return self.name.replace("-", " ").capitalize().replace("Table", "Table ")
+
 
 def markdown(sheets: Sequence[Sheet]) -> str:
     """Return the sheets as Markdown, one after the other."""
@@ -104,6 +109,48 @@ def _cost(preset: str, runs: Sequence[Result]) -> list[str]:
     bounds = [run["elbo"] for run in runs if run["elbo"] is not None]
     took = [f"{runs[0]['steps']:,}", f"{seconds:,.0f}", f"{speed:,.0f}"]
     return [preset, str(len(runs)), mean_and_deviation(bounds, 2), *took, devices]
+
+
+def origins(title: str, results: Results) -> Sheet:
+    """Return a sheet with the seeds of each cell, and the commit that each seed was made with."""
+    return Sheet(
+        title=f"{title}, continued. Seeds and commits",
+        header=["cell", "which seeds", "made with commit"],
+        rows=[
+            [cell, ranges([run["seed"] for run in runs]) or ABSENT, "; ".join(_by_commit(runs)) or ABSENT]
+            for cell, runs in results.items()
+        ],
+        notes=[],
+    )
+
+
+def _by_commit(runs: Sequence[Result]) -> list[str]:
+    """Return each commit with its seeds; of measured models, the commit of their training too."""
+    seeds: dict[str, list[int]] = {}
+    for run in runs:
+        measured, trained = short_commit(run), short_commit(run.get("trained", run))
+        name = measured if measured == trained else f"{measured}, trained with {trained}"
+        seeds.setdefault(name, []).append(run["seed"])
+    alone = len(seeds) == 1
+    words = {name: f" (seed{'s' * (len(some) > 1)} {ranges(some)})" for name, some in seeds.items()}
+    return [name + ("" if alone else words[name]) for name in seeds]
+
+
+def short_commit(result: Result) -> str:
+    """Return the first digits of a result's commit, with the mark of changes; results of older versions have none."""
+    commit, plus, changes = (result.get("git_commit") or "unknown").partition("+")
+    return f"{commit[:7]}{plus}{changes}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return numbers in order as text: 0–2, 4."""
+    parts: list[list[int]] = []
+    for n in sorted(numbers):
+        if parts and n == parts[-1][-1] + 1:
+            parts[-1].append(n)
+        else:
+            parts.append([n])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts)
 
 
 def quick_note(results: Results) -> list[str]:
