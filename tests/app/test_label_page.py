@@ -256,6 +256,27 @@ def test_a_table_is_shown_as_cards_with_unusual_values(chromium, tmp_path):
         session.close()
 
 
+def test_skipped_rows_come_again_when_there_are_no_others(chromium, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).random((6, 8, 8)))
+    session = session_of(tmp_path / "x.npz")
+    try:
+        with running(label_site(session)) as server, watched_page(chromium, server) as page:
+            skipped = shown_row(page)
+            page.keyboard.press("Space")
+            page.wait_for_selector(f'#row:not([data-row="{skipped}"])')
+            for _ in range(5):
+                row = shown_row(page)
+                press(page, "a")
+                page.wait_for_selector(f'#row:not([data-row="{row}"])')
+            page.wait_for_selector(f'#row[data-row="{skipped}"] img')
+            press(page, "b")
+            page.wait_for_selector("text=Every row is answered")
+            page.wait_for_selector(SAVED)
+            assert session.store.labels() == {row: "b" if row == skipped else "a" for row in range(6)}
+    finally:
+        session.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_have_contrast_and_nothing_is_wider_than_a_phone(chromium, served, scheme):
     server, session, truth = served

@@ -86,7 +86,7 @@ def test_skipped_and_undecided_rows_are_not_asked_again_and_two_browsers_get_dif
     assert sorted(everything) == sorted(set(range(300)) - {*first[:2], 7})
     rest = [{"id": f"r{row}", "do": "unsure", "row": row} for row in everything]
     session.add("one", rest)
-    assert session.questions("one", 9) == [{"row": first[0], "check": False}]  # at the very end, skipped rows
+    assert session.questions("one", 9) == [{"row": first[0], "check": False, "again": True}]
 
 
 def test_the_wall_has_the_least_sure_first_and_corrections_leave_it(digits):

@@ -91,7 +91,7 @@ class LabelSession:
                 break
             asked.add(row)
             found.append({"row": row, "check": check})
-        return found or [{"row": row, "check": False} for row in skipped[:n]]
+        return found or [{"row": row, "check": False, "again": True} for row in skipped[:n]]
 
     def _place(self, who: str) -> tuple[int, int]:
         """Return a browser's place among those at work, and their number."""

@@ -12,12 +12,12 @@ const SAID = { skip: "skipped", unsure: "can’t say" };
 
 const questions = new Questions();
 const past = []; // what was said here: { id, question, word }
-let state = null, since = 0, onlyChecks = false, drawn = false, views, wall, outbox;
+let state = null, since = 0, onlyChecks = false, drawn = false, answered = false, views, wall, outbox;
 
 // --- what people say --------------------------------------------------------------------------------------
 
 function say(kind, label) {
-  const question = questions.take();
+  const question = questions.take({ skip: kind === "skip" });
   if (!question) return;
   remember(outbox.say({ do: kind, row: question.row, ...(label === undefined ? {} : { label }), check: question.check }), question, label ?? SAID[kind]);
 }
@@ -131,6 +131,7 @@ function heard({ answers, lines, questions: newest, state: now }) {
   const refused = answers.find((answer) => answer.refused);
   if (refused) tell(refused.refused);
   questions.update(newest, { onlyThese: onlyChecks });
+  answered = true;
   show(now);
 }
 
@@ -164,7 +165,8 @@ function drawRow() {
   const question = questions.current, place = byId("row");
   for (const soon of questions.list.slice(0, SOON)) views.of(soon.row);
   if (!question) {
-    place.replaceChildren(make("p", { class: "nothing" }, questions.done.size || state.labeled ? "Every row is answered." : "…"));
+    place.replaceChildren(make("p", { class: "nothing" }, answered ? "Every row is answered." : "…"));
+    delete place.dataset.row;
     byId("what").textContent = "";
     return;
   }

@@ -6,6 +6,7 @@ export class Questions {
   constructor() {
     this.list = [];
     this.done = new Set(); // rows that were answered here, or by others
+    this.skipped = new Set(); // rows that come again when there are no others
   }
 
   get current() {
@@ -18,15 +19,16 @@ export class Questions {
   }
 
   /** Take the shown row away and return it. */
-  take() {
+  take({ skip = false } = {}) {
     const question = this.list.shift() ?? null;
-    if (question) this.done.add(question.row);
+    if (question) (skip ? this.skipped : this.done).add(question.row);
     return question;
   }
 
   /** Show a row now. */
   putFirst(question) {
     this.done.delete(question.row);
+    this.skipped.delete(question.row);
     this.list = [question, ...this.list.filter((other) => other.row !== question.row)];
   }
 
@@ -46,6 +48,7 @@ export class Questions {
     const seen = new Set(shown.map((question) => question.row)), list = [...shown];
     for (const question of onlyThese ? newest : [...newest, ...this.list]) {
       if (seen.has(question.row) || this.done.has(question.row)) continue;
+      if (this.skipped.has(question.row) && !question.again) continue;
       seen.add(question.row);
       list.push(question);
     }
