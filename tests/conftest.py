@@ -20,6 +20,7 @@ from mmdgm.data.labeled_files import read_data
 from mmdgm.devices import Machine
 from mmdgm.experiments import fit_runs, reports, run_folder, training_runs
 from mmdgm.experiments.presets import find_preset
+from mmdgm.report import figures, plots
 from mmdgm.settings import override
 
 QUICK = {"hidden": (32,), "max_epochs": 20, "random_state": 0, "device": "cpu"}  # parameters of estimators
@@ -214,6 +215,8 @@ def heed_signals():
 
 @pytest.fixture(autouse=True)
 def quick_reports(request, monkeypatch):
-    """Runs in tests get a page without content, because a report takes seconds; tests of reports get reports."""
+    """Runs in tests get a page and curves without content, which take seconds; tests of reports get whole ones."""
     if "report" not in request.node.path.name and "report" not in request.node.path.parent.name:
         monkeypatch.setattr(reports, "run_report", lambda run, rows: b"<!doctype html>")
+        monkeypatch.setattr(plots, "save_curves", lambda path, rows: plots.save_grid(path, np.zeros((1, 1, 1, 2, 2))))
+        monkeypatch.setattr(figures, "ROUNDS", 2)

@@ -24,8 +24,8 @@ def test_readme_runs(tmp_path, monkeypatch, mmdgm):
     np.savez("holes.npz", x=holes)
     tour = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("mmdgm ")]
     used = [line.split()[1] for line in tour]
-    assert used == ["list", "train", "evaluate", "sample", "impute", "predict", "export"]
-    for line in tour:
+    assert used == ["list", "train", "evaluate", "sample", "impute", "predict", "export", "app"]
+    for line in tour[:-1]:  # app serves until it is ended
         words = shlex.split(line, comments=True)
         shortened = ["--set", "epochs=2", "--device", "cpu"] if words[1] == "train" else []
         assert mmdgm(*words[1:], *shortened)[0] == 0, line

@@ -70,7 +70,7 @@ def test_a_preset_that_a_signal_ends_goes_on(mmdgm, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIGNALS)
 def test_a_process_that_gets_a_signal_saves_a_checkpoint(own, tmp_path, name):
-    words = ["fit", own / "digits.npz", "--epochs", 100000, "--device", "cpu", "--run-dir"]
+    words = ["fit", own / "digits.npz", "--epochs", 5000, "--device", "cpu", "--run-dir"]
     command = [sys.executable, "-m", "mmdgm", *map(str, words), "run"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
         folder, began = RunFolder(tmp_path / "run"), time.monotonic()

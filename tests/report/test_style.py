@@ -78,5 +78,6 @@ def test_series_differ_in_colour_or_marker():
 
 
 def test_variables_of_the_style_sheet_exist():
-    used = set(re.findall(r"var\(--(\w+)\)", (FOLDER / "style.css").read_text()))
-    assert used - {"share"} <= set(LIGHT) == set(DARK)
+    sheet = (FOLDER / "style.css").read_text()
+    used, own = (set(re.findall(pattern, sheet)) for pattern in (r"var\(--(\w+)\)", r"--(\w+):"))
+    assert used - {"share"} - own <= set(LIGHT) == set(DARK)
