@@ -131,6 +131,8 @@ def table_5(results: Results) -> list[Sheet]:
     return [Sheet(title="Table 5. Classification of MNIST images with a hole", header=header, rows=rows, notes=notes)]
 
 
+SEEDS_WITH_HOLES = {"mnist-conv-mmva": 2}  # those that are published; other models have three
+
 TABLES = (
     Table(name="table1", presets=tuple(paper.TABLE_1), lay_out=table_1),
     Table(name="table3", presets=tuple(map(preset_of, paper.TABLE_3)), lay_out=table_3),
@@ -139,7 +141,8 @@ TABLES = (
         folder=MISSING,
         presets=paper.TABLE_4_PRESETS,
         lay_out=table_4,
+        seeds=SEEDS_WITH_HOLES,
         baselines=tuple(BASELINES),
     ),
-    Table(name="table5", folder=MISSING, presets=paper.TABLE_5_PRESETS, lay_out=table_5),
+    Table(name="table5", folder=MISSING, presets=paper.TABLE_5_PRESETS, lay_out=table_5, seeds=SEEDS_WITH_HOLES),
 )
