@@ -143,12 +143,13 @@ class ShrunkGaussian(nn.Module):
         start = self._shrunk(centred.T @ centred / pairs.clamp(min=1), pairs)
         values, vectors = torch.linalg.eigh(start)
         self.mean, self.covariance = mean, (vectors * values.clamp(min=0.01)) @ vectors.T
+        with_holes = (observed == 0).any(dim=1).nonzero()[:, 0]
         for _ in range(rounds):
-            parts = []
-            for part in zip(x.split(CHUNK), observed.split(CHUNK), strict=True):
+            filled, missing = x.clone(), torch.zeros_like(start)
+            for rows in with_holes.split(CHUNK):
                 deadline.look()
-                parts.append(self._moments(*part))
-            filled, missing = torch.cat([rows for rows, _ in parts]), sum(spread for _, spread in parts)
+                filled[rows], spread = self._moments(x[rows], observed[rows])
+                missing += spread
             self.mean = filled.mean(dim=0)
             centred = filled - self.mean
             self.covariance = self._shrunk((centred.T @ centred + missing) / n, torch.tensor(float(n)))
